@@ -1,0 +1,34 @@
+# Every target sets up .venv by itself, once: make demo | test | check | bench | docs | setup | clean
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+# One thread per process: workers must not fight for the cores, and timings must not depend on it.
+export OMP_NUM_THREADS ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
+
+.PHONY: demo test check bench docs setup clean
+
+setup: $(READY)
+
+# constraints.txt pins what was tested, and torch to a build that needs no CUDA packages.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	@touch $@
+
+test: check
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks.completion
+	$(BIN)/python -m benchmarks.recovery
+
+clean:
+	rm -rf $(VENV) runs site

@@ -1,0 +1,30 @@
+"""Box 2: the matrix-completion engine. Arrays in, arrays out; it knows nothing of environments or agents.
+
+entries.py          Ω, checked and kept
+cost.py             J of Eq. 2
+subspace.py         principal angles, canonical distance
+multiplicative.py   Eq. 3 and 4
+als.py              low rank on Ω only
+recursive.py        one entry at a time
+model.py            the estimator over them
+"""
+
+from polaug.completion.als import AlsOptions
+from polaug.completion.cost import cost
+from polaug.completion.model import SOLVERS, InductiveCompletion, Solver, solvers
+from polaug.completion.multiplicative import MultiplicativeOptions
+from polaug.completion.recursive import RecursiveOptions
+from polaug.completion.subspace import canonical_distance, principal_angles
+
+__all__ = [
+    "SOLVERS",
+    "AlsOptions",
+    "InductiveCompletion",
+    "MultiplicativeOptions",
+    "RecursiveOptions",
+    "Solver",
+    "canonical_distance",
+    "cost",
+    "principal_angles",
+    "solvers",
+]

@@ -1,0 +1,64 @@
+"""Every exception that polaug raises on purpose, and the one way their messages are worded.
+
+    PolaugError
+    ├── InvalidInputError (ValueError)      a value passed by the caller breaks a stated rule
+    │   ├── UnknownNameError                a name that is in no table; carries the nearest valid one
+    │   └── UnsupportedSpaceError           an observation or action space no feature map can serve
+    ├── NotFittedError (RuntimeError)       asked for a result before there is one
+    └── StateError (ValueError)             a saved state that is damaged or belongs to something else
+
+Catch `PolaugError` to catch them all. A message names the parameter, the rule, the value received and the remedy.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+
+class PolaugError(Exception):
+    """Base of every exception raised by polaug."""
+
+
+class InvalidInputError(PolaugError, ValueError):
+    """A value passed by the caller breaks a stated rule."""
+
+
+class UnknownNameError(InvalidInputError):
+    """A name that is in no table."""
+
+
+class UnsupportedSpaceError(InvalidInputError):
+    """An observation or action space that no feature map can serve."""
+
+
+class NotFittedError(PolaugError, RuntimeError):
+    """A result was asked for before there is one."""
+
+
+class StateError(PolaugError, ValueError):
+    """A saved state is damaged, or belongs to something else."""
+
+
+def shown(value: Any) -> str:
+    """A short, single-line description of `value` for an error message: never a page of numbers."""
+    if isinstance(value, np.ndarray):
+        return f"an array of shape {value.shape} and dtype {value.dtype}"
+    text = repr(value).replace("\n", " ")
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def invalid(parameter: str, rule: str, value: Any, remedy: str) -> InvalidInputError:
+    """The error for `parameter`, worded as *parameter: rule, got value. Remedy.*"""
+    return InvalidInputError(f"{parameter}: {rule}, got {shown(value)}. {remedy}")
+
+
+def unknown(kind: str, name: Any, valid: Iterable[str]) -> UnknownNameError:
+    """The error for a `name` missing from the table of `valid` names, with the nearest one."""
+    names = sorted(valid)
+    near = difflib.get_close_matches(str(name).lower(), names, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return UnknownNameError(f"{kind}: no {kind} is called {shown(name)}.{hint} There are: {', '.join(names)}.")

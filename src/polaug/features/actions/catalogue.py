@@ -1,0 +1,162 @@
+"""The finite list of actions behind the columns of Q: every choice of a discrete space, or chosen points of a Box.
+
+Box actions of up to four dimensions get a product grid of bins. Beyond that a grid would explode, and the automatic
+list is a star: zero, ±1 and ±½ along each axis, and a balanced set of corners (rows of a Hadamard matrix and
+their negatives), about 8 actions for each dimension.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polaug.errors import invalid
+from polaug.features.checks import whole
+from polaug.features.mixed_radix import MixedRadix
+from polaug.features.spaces import Flattener, Space, action_flattener
+
+MAX_ACTIONS = 1000
+_AUTOMATIC_BINS = {1: 9, 2: 9, 3: 3, 4: 3}  # odd, so that "do nothing" is among them; at most 81 in all
+MAX_GRID_DIMENSIONS = max(_AUTOMATIC_BINS)
+
+
+class ActionCatalogue:
+    """N actions with their places u (N, d) in [−1, 1]^d; the shared body of all action features.
+
+    `bins` (Box only): number of values of each dimension, one for all or one for each. A subclass passes nothing but
+    the features `Y` of the listed actions to `_describe`.
+    """
+
+    def __init__(self, space: Space, bins: int | Sequence[int] | None, max_actions: int) -> None:
+        self._flatten = flatten = action_flattener(space)
+        max_actions = whole("max_actions", max_actions, 1)
+        self._continuous = not flatten.categorical.any()
+        self._centre, self._half_width = (flatten.low + flatten.high) / 2, (flatten.high - flatten.low) / 2
+        if self._continuous:
+            self._counts, self.u = _box_actions(flatten, bins, max_actions)
+        else:
+            if bins is not None:
+                raise invalid("bins", "is only for Box actions", bins, "Leave bins out: every choice is a column.")
+            self._counts = (flatten.high - flatten.low).astype(np.int64) + 1
+            self._cells = MixedRadix(self._counts)
+            _limit(self._cells.total, max_actions, "Wrap the environment to offer fewer choices.")
+            self.u = _grid([_levels(count) for count in self._counts])
+        flat = self._centre + self.u * self._half_width
+        self._actions = flatten.restore(np.clip(flat, flatten.low, flatten.high))
+        self._actions.setflags(write=False)
+        self._squares = np.square(self.u).sum(axis=1)
+
+    def _describe(self, Y: NDArray[np.float64]) -> None:
+        Y.setflags(write=False)
+        self._Y = Y
+
+    @property
+    def Y(self) -> NDArray[np.float64]:  # noqa: N802  (the paper's name)
+        """Features (N, n) of all actions, read-only."""
+        return self._Y
+
+    @property
+    def n_actions(self) -> int:
+        """Number of listed actions N."""
+        return len(self.u)
+
+    @property
+    def size(self) -> int:
+        """Number of features n."""
+        return int(self._Y.shape[1])
+
+    def to_environment(self, indices: NDArray[np.int64]) -> NDArray[Any]:
+        """Actions (k, ...) of the space, in its dtype, for column indices (k,)."""
+        indices = np.asarray(indices)
+        if indices.ndim != 1 or indices.dtype.kind not in "iu":
+            raise invalid("indices", "must be whole numbers of shape (k,)", indices, "Pass an int64 array.")
+        if len(indices) and (indices.min() < 0 or indices.max() >= self.n_actions):
+            bad = indices[(indices < 0) | (indices >= self.n_actions)][0]
+            raise invalid("indices", f"must be in [0, {self.n_actions})", int(bad), "Pass a column of Y.")
+        return self._actions[indices]
+
+    def to_indices(self, actions: Any) -> NDArray[np.int64]:
+        """Column (k,) of each action; for Box actions the nearest listed one."""
+        flat = self._flatten(actions)
+        if not self._continuous:
+            choices = (flat - self._flatten.low).astype(np.int64)
+            return self._cells.ravel(choices)
+        flat -= self._centre
+        slack = 1e-6 * np.maximum(self._half_width, np.abs(self._centre))  # float32 rounding of an exact bound
+        outside = np.abs(flat) > self._half_width + slack
+        if outside.any():
+            env, column = np.argwhere(outside)[0]
+            low, high = self._flatten.low[column], self._flatten.high[column]
+            raise invalid(
+                "actions",
+                f"environment {env}, dimension {column}: must be in [{low:g}, {high:g}]",
+                float(flat[env, column] + self._centre[column]),
+                "Clip the actions to the space first.",
+            )
+        u = np.divide(flat, self._half_width, out=np.zeros_like(flat), where=self._half_width > 0)
+        # |u − u_i|² without |u|², which is the same for all i.
+        nearest: NDArray[np.int64] = np.argmin(self._squares - 2 * (u @ self.u.T), axis=1)
+        return nearest
+
+
+def _box_actions(
+    flatten: Flattener, bins: int | Sequence[int] | None, max_actions: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Number of values in each dimension (d,) and the places u (N, d) of the listed actions."""
+    d = flatten.size
+    if bins is None and d > MAX_GRID_DIMENSIONS:
+        u = _star(d)
+        counts = np.full(d, 5, dtype=np.int64)
+    else:
+        wanted = _AUTOMATIC_BINS[d] if bins is None else bins
+        listed = list(wanted) if isinstance(wanted, (Sequence, np.ndarray)) else [wanted] * d
+        if len(listed) != d:
+            raise invalid("bins", f"must be one number or one for each of {d} dimensions", bins, "Pass bins=5.")
+        counts = np.array([whole("bins", count, 1) for count in listed], dtype=np.int64)
+        counts[flatten.low == flatten.high] = 1
+        # Checked before the product is built; rounding to whole numbers below can only shorten it.
+        _limit(
+            math.prod(map(int, counts)),
+            max_actions,
+            "Pass fewer bins, or none: the automatic list grows only linearly with the dimensions.",
+        )
+        u = _grid([_levels(int(count)) for count in counts])
+    _limit(len(u), max_actions, "Raise max_actions, or wrap the environment to offer fewer dimensions.")
+    centre, half_width = (flatten.low + flatten.high) / 2, (flatten.high - flatten.low) / 2
+    if flatten.integral:  # the numbers a space of integers can hold, each once
+        whole_numbers = np.unique(np.rint(centre + u * half_width), axis=0) - centre
+        u = np.divide(whole_numbers, half_width, out=np.zeros_like(whole_numbers), where=half_width > 0)
+    u[:, half_width == 0] = 0.0
+    u = np.unique(u, axis=0) if (half_width == 0).any() else u
+    counts = np.array([len(np.unique(column)) for column in u.T], dtype=np.int64)
+    return counts, u
+
+
+def _levels(count: int) -> NDArray[np.float64]:
+    """`count` evenly spaced places in [−1, 1]; a single one is 0."""
+    return np.linspace(-1.0, 1.0, count) if count > 1 else np.zeros(1)
+
+
+def _grid(levels: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """All combinations (N, d), the last dimension changing fastest."""
+    return np.array(list(itertools.product(*levels)), dtype=np.float64).reshape(-1, len(levels))
+
+
+def _star(dimensions: int) -> NDArray[np.float64]:
+    """Zero, ±½ and ±1 along each axis, and balanced corners."""
+    signs = np.ones((1, 1))
+    while len(signs) < dimensions:
+        signs = np.block([[signs, signs], [signs, -signs]])
+    corners = signs[:, :dimensions]
+    axes = np.eye(dimensions)
+    return np.concatenate([np.zeros((1, dimensions)), -axes, -axes / 2, axes / 2, axes, corners, -corners])
+
+
+def _limit(n_actions: int, max_actions: int, remedy: str) -> None:
+    if n_actions > max_actions:
+        raise invalid("action_space", f"at most {max_actions} actions can be listed", n_actions, remedy)

@@ -1,0 +1,109 @@
+"""Checks of options and of saved states that every feature map shares; nothing here knows about spaces."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polaug.errors import StateError, invalid, shown, unknown
+
+MAX_SIZE = 4096
+"""Most features a map builds unless told otherwise: solvers hold size × size matrices."""
+
+MAX_ROWS = 1 << 20
+"""Most rows a hashed map enumerates: beyond that X alone would fill the memory of a laptop."""
+
+
+def whole(parameter: str, value: Any, least: int, most: int | None = None) -> int:
+    """`value` as an int in [least, most]."""
+    fits = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
+    if not fits or value < least or (most is not None and value > most):
+        rule = f"must be a whole number of at least {least}" + (f" and at most {most}" if most is not None else "")
+        raise invalid(parameter, rule, value, f"Pass for example {parameter}={least}.")
+    return int(value)
+
+
+def positive(parameter: str, value: Any) -> float:
+    """`value` as a finite float above zero."""
+    if not _is_finite_number(value) or value <= 0:
+        raise invalid(parameter, "must be a finite number above 0", value, f"Pass for example {parameter}=1.0.")
+    return float(value)
+
+
+def finite(parameter: str, value: Any) -> float:
+    """`value` as a finite float."""
+    if not _is_finite_number(value):
+        raise invalid(parameter, "must be a finite number", value, f"Pass for example {parameter}=0.0.")
+    return float(value)
+
+
+def choice(parameter: str, value: Any, valid: tuple[str, ...]) -> str:
+    """`value` if it is one of the `valid` names."""
+    if value not in valid:
+        raise unknown(parameter, value, valid)
+    return str(value)
+
+
+def per_dimension(parameter: str, value: Any, dimensions: int) -> NDArray[np.float64]:
+    """One finite number for all dimensions, or one for each, as an array (dimensions,)."""
+    try:
+        values = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.empty((0, 0))
+    if values.shape not in ((), (dimensions,)) or not (np.abs(values) <= 1e100).all():  # NaN fails this too
+        raise invalid(
+            parameter,
+            f"must be one finite number, or one for each of the {dimensions} dimensions",
+            value,
+            f"Pass a number or a sequence of {dimensions} numbers.",
+        )
+    return np.broadcast_to(values, (dimensions,)).copy()
+
+
+def size_limit(what: str, size: int, max_size: int, remedy: str) -> int:
+    """`size` if it is at most `max_size`; called before anything of that size is built."""
+    if size > max_size:
+        raise invalid("max_size", f"{what} may have at most {max_size} features", size, remedy)
+    return size
+
+
+def loaded(
+    owner: str, state: Mapping[str, Any], like: Mapping[str, NDArray[Any]], growing: tuple[str, ...] = ()
+) -> dict[str, NDArray[Any]]:
+    """Copies of the arrays of `state`, once they all have the keys, shapes and kinds of `like` and are finite.
+
+    Keys in `growing` may differ in the length of their first axis.
+    """
+    if not isinstance(state, Mapping):
+        raise StateError(f"state: the state of {owner} must be a dict of arrays, got {shown(state)}. Save it again.")
+    odd = sorted(set(state) ^ set(like), key=str)
+    if odd:
+        word = "lacks" if odd[0] in like else "has the unexpected"
+        raise StateError(f"state: this state {word} key {odd[0]!r} of {owner}. Load it into the map it came from.")
+    result = {}
+    for key, example in like.items():
+        try:
+            array = np.array(state[key])
+        except ValueError:
+            array = np.array(None)
+        shape, wanted = (array.shape, example.shape) if key not in growing else (array.shape[1:], example.shape[1:])
+        if shape != wanted or array.ndim != example.ndim or array.dtype.kind != example.dtype.kind:
+            raise StateError(
+                f"state: {key!r} of {owner} must be like {shown(example)}, got {shown(array)}. "
+                "Load it into the map it came from."
+            )
+        if not np.isfinite(array).all():
+            raise StateError(f"state: {key!r} of {owner} must be finite, got NaN or infinity. The state is damaged.")
+        result[key] = array.astype(example.dtype)
+    return result
+
+
+def _is_finite_number(value: Any) -> bool:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        return False
+    return math.isfinite(value)

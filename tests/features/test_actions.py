@@ -1,0 +1,131 @@
+"""Action features: the paper's Y, bins of continuous actions, and the way there and back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.features import reference_features as reference
+
+from polaug.errors import InvalidInputError
+from polaug.features import ActionFeatures, action_features
+
+SPACES = [
+    spaces.Discrete(2),
+    spaces.Discrete(5, start=-2),
+    spaces.Discrete(1),
+    spaces.MultiDiscrete([3, 2, 4]),
+    spaces.MultiDiscrete([3, 2], start=[1, -1]),
+    spaces.MultiBinary(4),
+    spaces.Box(-2, 2, (1,)),
+    spaces.Box(np.array([0.0, -3.0]), np.array([1.0, 5.0]), dtype=np.float64),
+    spaces.Box(-1, 1, (3,)),
+    spaces.Box(-1, 1, (2, 2)),
+    spaces.Box(-0.4, 0.4, (17,)),
+    spaces.Box(0, 3, (2,), np.int32),
+    spaces.Box(np.array([0.1, -1.0], np.float32), np.array([0.1, 1.0], np.float32)),
+    spaces.Box(1e6 - 0.5, 1e6 + 0.5, (1,), np.float64),
+]
+
+
+@pytest.mark.parametrize("space", SPACES, ids=str)
+@pytest.mark.parametrize("name", ["one_hot", "ordinal", "polynomial", "auto"])
+def test_listed_actions_belong_to_the_space_and_come_back_as_themselves(space, name):
+    features = action_features(name, space)
+    assert isinstance(features, ActionFeatures)
+    indices = np.arange(features.n_actions)
+    actions = features.to_environment(indices)
+    assert actions.dtype == space.dtype
+    assert all(space.contains(action) for action in actions)
+    np.testing.assert_array_equal(features.to_indices(actions), indices)
+    assert features.Y.shape == (features.n_actions, features.size)
+    assert np.isfinite(features.Y).all()
+    assert len(np.unique(actions.reshape(len(actions), -1), axis=0)) == features.n_actions
+    with pytest.raises(ValueError, match="read-only"):
+        features.Y[0, 0] = 3
+
+
+def test_the_papers_y():
+    np.testing.assert_array_equal(action_features("ordinal", spaces.Discrete(2)).Y, [[-10], [10]])
+    np.testing.assert_array_equal(action_features("ordinal", spaces.Discrete(3), epsilon=1).Y, [[-9], [1], [11]])
+    np.testing.assert_array_equal(action_features("ordinal", spaces.Discrete(3)).Y, [[-9], [1], [11]])
+    np.testing.assert_array_equal(action_features("ordinal", spaces.Discrete(3), epsilon=0).Y, [[-10], [0], [10]])
+    np.testing.assert_allclose(action_features("ordinal", spaces.Discrete(4), spread=3).Y[:, 0], [-3, -1, 1, 3])
+
+
+def test_one_hot_of_several_choices_adds_up():
+    features = action_features("auto", spaces.MultiDiscrete([2, 3]))
+    assert (features.n_actions, features.size) == (6, 5)
+    np.testing.assert_array_equal(features.Y[4], [0, 1, 0, 1, 0])
+    np.testing.assert_array_equal(features.to_environment(np.array([4])), [[1, 1]])
+
+
+def test_polynomial_over_bins():
+    features = action_features("auto", spaces.Box(-2, 2, (1,)), bins=5)
+    u = np.array([-1, -0.5, 0, 0.5, 1])
+    np.testing.assert_allclose(features.Y, np.stack([u**0, u, u**2], axis=1))
+    np.testing.assert_allclose(features.to_environment(np.arange(5))[:, 0], 2 * u)
+    two = action_features("polynomial", spaces.Box(-1, 1, (2,)), bins=(2, 3))
+    assert two.n_actions == 6
+    assert two.size == 5  # 1, u, v, uv, v²: u² is 1 for two bins
+    assert np.linalg.matrix_rank(two.Y) == 5
+
+
+@pytest.mark.parametrize(("d", "expected"), [(1, 9), (2, 81), (3, 27), (4, 81), (5, 37), (6, 41), (17, 133)])
+def test_automatic_lists_stay_short_and_hold_zero(d, expected):
+    features = action_features("auto", spaces.Box(-1, 1, (d,)))
+    assert features.n_actions == expected
+    actions = features.to_environment(np.arange(expected))
+    assert (actions == 0).all(axis=1).any()
+    assert (np.abs(actions) == 1).all(axis=1).any()
+    assert np.linalg.matrix_rank(features.Y) == features.size
+
+
+@settings(max_examples=30, deadline=None)
+@given(d=st.integers(1, 6), seed=st.integers(0, 999))
+def test_continuous_actions_go_to_the_nearest_listed_one(d, seed):
+    rng = np.random.default_rng(seed)
+    low = rng.uniform(-5, 0, d)
+    high = low + rng.uniform(0.1, 5, d)
+    features = action_features("auto", spaces.Box(low, high, dtype=np.float64))
+    actions = rng.uniform(low, high, (4, d))
+    listed = features.to_environment(np.arange(features.n_actions))
+    expected = [reference.nearest_action(action, listed, low, high) for action in actions]
+    np.testing.assert_array_equal(features.to_indices(actions), expected)
+
+
+def test_actions_outside_the_space_are_named():
+    box = action_features("auto", spaces.Box(-1, 1, (3,)))
+    with pytest.raises(InvalidInputError, match=r"environment 1, dimension 2: must be in \[-1, 1\], got 1.5.*Clip"):
+        box.to_indices(np.array([[0, 0, 0], [0, 0, 1.5]]))
+    with pytest.raises(InvalidInputError, match=r"actions: environment 0, dimension 0.*got 3"):
+        action_features("auto", spaces.Discrete(3)).to_indices(np.array([3]))
+    with pytest.raises(InvalidInputError, match=r"indices.*\[0, 27\).*got -1"):
+        box.to_environment(np.array([-1]))
+    with pytest.raises(InvalidInputError, match=r"shape \(k,\)"):
+        box.to_environment(np.array([0.5]))
+    assert box.to_environment(np.empty(0, np.int64)).shape == (0, 3)
+
+
+def test_too_many_actions_are_refused_before_they_are_listed():
+    with pytest.raises(InvalidInputError, match=r"at most 1000.*fewer bins"):
+        action_features("auto", spaces.Box(-1, 1, (17,)), bins=9)
+    with pytest.raises(InvalidInputError, match="at most 1000"):
+        action_features("auto", spaces.MultiBinary(100))
+    with pytest.raises(InvalidInputError, match=r"at most 1000.*fewer choices"):
+        action_features("auto", spaces.Discrete(10**12))
+    with pytest.raises(InvalidInputError, match="at most 20"):
+        action_features("auto", spaces.Box(-1, 1, (5,)), max_actions=20)
+
+
+@pytest.mark.parametrize("bins", [0, 2.5, (3, 3, 3), "many"])
+def test_bad_bins_are_refused(bins):
+    with pytest.raises(InvalidInputError, match="bins"):
+        action_features("auto", spaces.Box(-1, 1, (2,)), bins=bins)
+
+
+def test_bins_are_not_for_choices():
+    with pytest.raises(InvalidInputError, match="only for Box"):
+        action_features("one_hot", spaces.Discrete(3), bins=3)
