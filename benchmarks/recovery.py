@@ -1,7 +1,7 @@
 """When is Q recovered exactly? `python -m benchmarks.recovery` (about two minutes on one core).
 
 Noiseless Q = X W Yᵀ of rank 2 (M = 200, N = 60 and m = n = 10, so W has 100 numbers but 36 degrees of freedom),
-completed from random entries. A trial succeeds if ‖Q̂ − Q‖ < 1e-4 ‖Q‖. The paper's bound asks for nm·log(nm) ≈ 461 entries.
+completed from random entries. A trial succeeds if ‖Q̂ − Q‖ < 1e-4 ‖Q‖. The paper's bound is nm·log(nm) ≈ 461.
 """
 
 from __future__ import annotations

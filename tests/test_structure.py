@@ -14,8 +14,8 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "polaug"
 
 # Lower may not import higher; what stands in one line is one layer. errors is below everything.
-LAYERS = ["errors", "config", "features", "completion", "exploration", "transfer", "integrations", "baselines", "study",
-          "report", "testing", "cli"]  # fmt: skip
+LAYERS = ["errors", "checks", "state", "config", "features", "completion", "exploration", "transfer", "integrations",
+          "baselines", "study", "report", "testing", "cli"]  # fmt: skip
 
 
 def imports(path):

@@ -22,8 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
+from polaug.checks import non_negative, positive, whole
 from polaug.completion.entries import Entries, FloatArray, Omega
-from polaug.completion.options import at_least_one, check_rank, non_negative, positive
+from polaug.completion.rank import check_rank
 from polaug.completion.subspace import orthonormal
 from polaug.errors import StateError
 
@@ -53,10 +54,12 @@ class AlsOptions:
 
     def __post_init__(self) -> None:
         if self.rank is not None:
-            at_least_one(rank=self.rank)
-        positive(ridge=self.ridge, tolerance=self.tolerance)
-        non_negative(lambda_1=self.lambda_1, lambda_2=self.lambda_2)
-        at_least_one(max_iterations=self.max_iterations)
+            whole("rank", self.rank, 1)
+        positive("ridge", self.ridge)
+        positive("tolerance", self.tolerance)
+        non_negative("lambda_1", self.lambda_1)
+        non_negative("lambda_2", self.lambda_2)
+        whole("max_iterations", self.max_iterations, 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,11 +27,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from polaug.checks import non_negative, positive, whole
 from polaug.completion.compiled import compiled
 from polaug.completion.cost import Reading, check_reading
 from polaug.completion.entries import Entries, FloatArray, Omega
-from polaug.completion.options import at_least_one, check_rank, non_negative, positive
+from polaug.completion.rank import check_rank
 from polaug.errors import StateError, unknown
+from polaug.state import State, generator_state, restored_generator
 
 STATUS = ("converged", "max_iterations", "diverged")
 _LIMIT = 1e150
@@ -61,13 +63,14 @@ class MultiplicativeOptions:
 
     def __post_init__(self) -> None:
         if self.rank is not None:
-            at_least_one(rank=self.rank)
+            whole("rank", self.rank, 1)
         check_reading(self.reading)
         if self.init not in ("random", "previous"):
             raise unknown("init", self.init, ("random", "previous"))
-        non_negative(lambda_1=self.lambda_1, lambda_2=self.lambda_2)
-        positive(tolerance=self.tolerance)
-        at_least_one(max_iterations=self.max_iterations)
+        non_negative("lambda_1", self.lambda_1)
+        non_negative("lambda_2", self.lambda_2)
+        positive("tolerance", self.tolerance)
+        whole("max_iterations", self.max_iterations, 1)
 
 
 class Multiplicative:
@@ -151,12 +154,7 @@ class Multiplicative:
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Factors, Ω and the generator's state as plain arrays."""
-        generator = self._rng.bit_generator.state["state"]
-        words = [(generator[key] >> (64 * k)) & (2**64 - 1) for key in ("state", "inc") for k in (0, 1)]
-        state: dict[str, NDArray[Any]] = {
-            "generator": np.array(words, dtype=np.uint64),
-            **self._omega.state_dict(),
-        }
+        state: State = {"generator": generator_state(self._rng), **self._omega.state_dict()}
         if self.U is not None and self.V is not None:
             state |= {"U": self.U.copy(), "V": self.V.copy()}
         return state
@@ -168,9 +166,7 @@ class Multiplicative:
         U, V = state["U"].copy(), state["V"].copy()
         if U.shape != (m, self.rank) or V.shape != (n, self.rank):
             raise StateError(f"U, V: must be {(m, self.rank)} and {(n, self.rank)}, got {U.shape} and {V.shape}.")
-        words = [int(word) for word in state["generator"]]
-        position = {"state": words[0] | words[1] << 64, "inc": words[2] | words[3] << 64}
-        self._rng.bit_generator.state = {**self._rng.bit_generator.state, "state": position}
+        self._rng = restored_generator(state["generator"])
         self._omega, self._changes = omega, 0
         self._C = omega.x.T @ (omega.values[:, None] * omega.y)
         self.U, self.V = U, V

@@ -25,9 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
+from polaug.checks import positive, whole
 from polaug.completion.compiled import compiled
 from polaug.completion.entries import Entries, FloatArray
-from polaug.completion.options import at_least_one, check_rank, positive
+from polaug.completion.rank import check_rank
 from polaug.errors import StateError, invalid
 
 _CHUNK = 1024
@@ -49,8 +50,8 @@ class RecursiveOptions:
 
     def __post_init__(self) -> None:
         if self.rank is not None:
-            at_least_one(rank=self.rank)
-        positive(ridge=self.ridge)
+            whole("rank", self.rank, 1)
+        positive("ridge", self.ridge)
         if not (0.0 < self.forgetting <= 1.0):
             raise invalid(
                 "forgetting",
@@ -59,7 +60,7 @@ class RecursiveOptions:
                 "Pass 1 to keep everything, or say 0.999.",
             )
         if self.noise is not None:
-            positive(noise=self.noise)
+            positive("noise", self.noise)
 
 
 class Recursive:

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from polaug.checks import loaded
 from polaug.errors import StateError
-from polaug.features.checks import loaded
 
 _FIRST, _GROWTH = 20, 1.3  # the rhythm of Scaler
 

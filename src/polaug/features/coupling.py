@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from polaug.features.checks import whole
+from polaug.checks import whole
 
 
 def checked_coupling(coupling: int | None, dimensions: int) -> int:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polaug.checks import loaded, whole
 from polaug.errors import InvalidInputError, StateError, invalid
-from polaug.features.checks import loaded, whole
 from polaug.features.spaces import Space, batch_length, example_batch
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polaug.checks import loaded, per_dimension, whole
 from polaug.errors import invalid
-from polaug.features.checks import loaded, per_dimension, whole
 from polaug.features.mixed_radix import MixedRadix
 from polaug.features.scaling import Scaler
 from polaug.features.spaces import UNBOUNDED, Flattener, Space

@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from polaug.checks import MAX_ROWS
 from polaug.errors import StateError, invalid
-from polaug.features.checks import MAX_ROWS
 
 _MOST = 1 << 62
 

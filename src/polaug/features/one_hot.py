@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polaug.checks import MAX_SIZE, loaded, size_limit, whole
 from polaug.errors import UnsupportedSpaceError, shown
-from polaug.features.checks import MAX_SIZE, loaded, size_limit, whole
 from polaug.features.mixed_radix import MixedRadix
 from polaug.features.spaces import Flattener, Space
 

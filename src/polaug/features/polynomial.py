@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from polaug.features.checks import MAX_SIZE, size_limit, whole
+from polaug.checks import MAX_SIZE, size_limit, whole
 from polaug.features.coupling import Monomials, checked_coupling, simplex_size
 from polaug.features.scaled import ScaledFeatures
 from polaug.features.spaces import Space

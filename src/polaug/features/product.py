@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polaug.checks import MAX_SIZE, choice, loaded, size_limit, whole
 from polaug.errors import StateError, UnsupportedSpaceError, shown
 from polaug.features.base import StateFeatures
-from polaug.features.checks import MAX_SIZE, choice, loaded, size_limit, whole
 from polaug.features.fourier import Fourier
 from polaug.features.grid import Grid
 from polaug.features.polynomial import Polynomial

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from polaug.checks import MAX_SIZE, finite, positive, size_limit, whole
 from polaug.errors import invalid
-from polaug.features.checks import MAX_SIZE, finite, positive, size_limit, whole
 from polaug.features.scaled import ScaledFeatures
 from polaug.features.spaces import Space
 

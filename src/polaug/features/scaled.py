@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polaug.features.checks import loaded
+from polaug.checks import loaded
 from polaug.features.scaling import Scaler
 from polaug.features.spaces import Flattener, Space
 

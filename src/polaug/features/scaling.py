@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polaug.checks import choice, loaded, positive, whole
 from polaug.errors import StateError, invalid
-from polaug.features.checks import choice, loaded, positive, whole
 
 _TOLERANCE = 0.01  # a shift below 1% of the half-width is not worth recomputing every stored feature
 _SMALLEST = 1e-100  # with observations up to 1e100 a narrower half-width would overflow

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polaug.checks import MAX_ROWS, choice, whole
 from polaug.features.cell_means import CellMeans
-from polaug.features.checks import MAX_ROWS, choice, whole
 from polaug.features.mixed_radix import too_many_rows
 from polaug.features.scaled import ScaledFeatures
 from polaug.features.spaces import Space

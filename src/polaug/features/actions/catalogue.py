@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polaug.checks import whole
 from polaug.errors import invalid
-from polaug.features.checks import whole
 from polaug.features.mixed_radix import MixedRadix
 from polaug.features.spaces import Flattener, Space, action_flattener
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from polaug.checks import finite, positive
 from polaug.features.actions.catalogue import MAX_ACTIONS, ActionCatalogue
-from polaug.features.checks import finite, positive
 from polaug.features.spaces import Space
 
 

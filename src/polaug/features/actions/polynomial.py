@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from polaug.checks import whole
 from polaug.features.actions.catalogue import MAX_ACTIONS, MAX_GRID_DIMENSIONS, ActionCatalogue
-from polaug.features.checks import whole
 from polaug.features.coupling import Monomials, checked_coupling
 from polaug.features.spaces import Space
 

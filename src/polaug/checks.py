@@ -1,4 +1,4 @@
-"""Checks of options and of saved states that every feature map shares; nothing here knows about spaces."""
+"""Checks of options and of saved states, each worded once; nothing here knows about spaces."""
 
 from __future__ import annotations
 
@@ -32,6 +32,15 @@ def positive(parameter: str, value: Any) -> float:
     """`value` as a finite float above zero."""
     if not _is_finite_number(value) or value <= 0:
         raise invalid(parameter, "must be a finite number above 0", value, f"Pass for example {parameter}=1.0.")
+    return float(value)
+
+
+def non_negative(parameter: str, value: Any) -> float:
+    """`value` as a finite float of at least zero."""
+    if not _is_finite_number(value) or value < 0:
+        raise invalid(
+            parameter, "must be a finite number ≥ 0", value, f"Pass {parameter}=0 to switch it off."
+        )
     return float(value)
 
 
