@@ -55,10 +55,14 @@ def test_only_the_border_imports_gymnasium_or_a_training_library():
 def test_exports_are_locked():
     """A name that appears or vanishes here is a change for users: change it together with the CHANGELOG."""
     assert sorted(polaug.__all__) == [
+        "Explorer",
         "InductiveCompletion",
+        "Transitions",
         "canonical_distance",
         "cost",
         "errors",
+        "explorers",
+        "make_explorer",
         "principal_angles",
         "solvers",
     ]

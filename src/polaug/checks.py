@@ -38,9 +38,7 @@ def positive(parameter: str, value: Any) -> float:
 def non_negative(parameter: str, value: Any) -> float:
     """`value` as a finite float of at least zero."""
     if not _is_finite_number(value) or value < 0:
-        raise invalid(
-            parameter, "must be a finite number ≥ 0", value, f"Pass {parameter}=0 to switch it off."
-        )
+        raise invalid(parameter, "must be a finite number ≥ 0", value, f"Pass {parameter}=0 to switch it off.")
     return float(value)
 
 

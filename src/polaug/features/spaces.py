@@ -204,6 +204,11 @@ def continuous_box(flattener: Flattener) -> Space:
     return spaces.Box(flattener.low[kept], flattener.high[kept], dtype=np.float64)
 
 
+def unbounded_box(size: int) -> Space:
+    """A Box of `size` unbounded numbers."""
+    return spaces.Box(-np.inf, np.inf, (size,), dtype=np.float64)
+
+
 def example_batch(space: Space) -> Any:
     """A batch of one observation of any space, supported here or not."""
     return batch_space(space, 1).sample()
