@@ -71,7 +71,7 @@ def save_state(path: str | os.PathLike[str], state: Mapping[str, NDArray[Any]]) 
 def load_state(path: str | os.PathLike[str]) -> State:
     """Read what `save_state` wrote; a file that is cut short, damaged or something else raises StateError."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return {key: archive[key] for key in archive.files}
     except FileNotFoundError:
         raise StateError(f"path: there is no file {str(path)!r}. Check the spelling.") from None

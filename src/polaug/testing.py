@@ -1,0 +1,245 @@
+"""Contract tests for explorers, ours and yours: subclass `ExplorerContract` in a pytest file and say how to make one.
+
+    class TestMyExplorer(ExplorerContract):
+        def make(self, observation_space, action_space, seed):
+            return MyExplorer(observation_space, action_space, seed=seed)
+
+Every test runs on all of SPACES. Nothing here needs pytest itself.
+"""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from polaug.errors import InvalidInputError, StateError
+from polaug.exploration import Explorer, Transitions
+from polaug.features.spaces import Space
+
+SPACES: dict[str, tuple[Space, Space]] = {
+    "vector, discrete": (spaces.Box(-1.0, 1.0, (3,), np.float32), spaces.Discrete(3)),
+    "unbounded, two actions from 1": (spaces.Box(-np.inf, np.inf, (4,), np.float64), spaces.Discrete(2, start=1)),
+    "vector, continuous": (
+        spaces.Box(np.array([-1.2, -0.07], np.float32), np.array([0.6, 0.07], np.float32)),
+        spaces.Box(-2.0, 2.0, (1,)),
+    ),
+    "vector, two torques": (spaces.Box(-1.0, 1.0, (2,)), spaces.Box(-1.0, 1.0, (2,), np.float32)),
+    "vector, several choices": (spaces.Box(0.0, 1.0, (2,)), spaces.MultiDiscrete([2, 3])),
+    "states, discrete": (spaces.Discrete(16), spaces.Discrete(4)),
+}
+
+
+class Rollout:
+    """Random transitions of `n` environments, reproducible: what an explorer might be shown."""
+
+    def __init__(self, observation_space: Space, n: int, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.space, self.n = copy.deepcopy(observation_space), n  # a space has a generator of its own
+        self.space.seed(seed)
+        self.observations = self._sample()
+
+    def _sample(self) -> Any:
+        return np.stack([self.space.sample() for _ in range(self.n)])
+
+    def step(self, actions: Any) -> Transitions:
+        """Pretend that the actions led somewhere at random."""
+        following = self._sample()
+        ended = self.rng.random((2, self.n)) < 0.08
+        transitions = Transitions(
+            self.observations, actions, self.rng.standard_normal(self.n), following, ended[0], ended[1] & ~ended[0]
+        )
+        self.observations = np.where(
+            ended.any(axis=0).reshape(-1, *[1] * (following.ndim - 1)), self._sample(), following
+        ).astype(following.dtype)
+        return transitions
+
+
+def states_equal(first: dict[str, Any], second: dict[str, Any]) -> bool:
+    """Whether two states hold the same arrays, to the bit."""
+    return first.keys() == second.keys() and all(
+        np.array_equal(first[key], second[key], equal_nan=first[key].dtype.kind == "f") for key in first
+    )
+
+
+class ExplorerContract(ABC):
+    """What every explorer promises."""
+
+    steps = 120
+
+    @abstractmethod
+    def make(self, observation_space: Space, action_space: Space, seed: int) -> Explorer:
+        """The explorer under test."""
+
+    def each(self, n: int = 2, seed: int = 0) -> Iterator[tuple[Explorer, Rollout]]:
+        """An explorer and a rollout for all spaces."""
+        for observation_space, action_space in SPACES.values():
+            explorer = self.make(observation_space, action_space, seed)
+            yield explorer, Rollout(observation_space, n, seed)
+
+    def play(self, explorer: Explorer, rollout: Rollout, steps: int) -> list[Any]:
+        """Act and observe for `steps`; gives the actions."""
+        taken = []
+        for _ in range(steps):
+            actions = explorer.act(rollout.observations)
+            explorer.observe(rollout.step(actions))
+            taken.append(actions)
+        return taken
+
+    def test_actions_belong_to_the_space(self) -> None:
+        """One action for each environment, of the space's type."""
+        for n in (1, 3):
+            for explorer, rollout in self.each(n):
+                for actions in self.play(explorer, rollout, self.steps):
+                    assert len(actions) == n
+                    assert all(explorer.action_space.contains(_member(action)) for action in actions)
+
+    def test_the_same_seed_repeats_to_the_bit(self) -> None:
+        """Two explorers with one seed do the same; for some space, another seed does something else."""
+        differs = False
+        for (first, rollout), (second, twin), (third, other) in zip(
+            self.each(), self.each(), self.each(seed=1), strict=True
+        ):
+            a, b = self.play(first, rollout, self.steps), self.play(second, twin, self.steps)
+            assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+            assert states_equal(first.state_dict(), second.state_dict())
+            c = self.play(third, other, self.steps)
+            differs |= any(not np.array_equal(x, y) for x, y in zip(a, c, strict=True))
+        assert differs
+
+    def test_values_are_finite_and_greedy_follows_them(self) -> None:
+        """Q̂ has a column for each listed action, or does not exist."""
+        for explorer, rollout in self.each():
+            self.play(explorer, rollout, self.steps)
+            values, greedy = explorer.q_values(rollout.observations), explorer.greedy(rollout.observations)
+            if values is None:
+                assert greedy is None
+                continue
+            assert values.shape == (rollout.n, explorer.actions.n_actions)
+            assert np.isfinite(values).all()
+            assert greedy is not None
+            assert np.array_equal(explorer.actions.to_indices(greedy), values.argmax(axis=1))
+
+    def test_bonus_is_finite_and_paid_only_by_those_who_pay(self) -> None:
+        """One number of at least zero for each environment."""
+        for explorer, rollout in self.each():
+            self.play(explorer, rollout, 30)
+            bonus = explorer.bonus(rollout.step(explorer.act(rollout.observations)))
+            assert bonus.shape == (rollout.n,)
+            assert np.isfinite(bonus).all()
+            assert (bonus >= 0).all()
+            assert explorer.pays or not bonus.any()
+
+    def test_asking_changes_nothing(self) -> None:
+        """`q_values`, `greedy`, `bonus` and `statistics` leave the state alone, and inputs are never written to."""
+        for explorer, rollout in self.each():
+            self.play(explorer, rollout, 30)
+            step = rollout.step(explorer.act(rollout.observations))
+            before = explorer.state_dict()
+            copies = [np.array(getattr(step, name)) for name in step.__slots__]
+            explorer.q_values(step.observations)
+            explorer.greedy(step.observations)
+            explorer.bonus(step)
+            assert all(np.isfinite(value) for value in explorer.statistics().values())
+            assert states_equal(before, explorer.state_dict())
+            explorer.observe(step)
+            assert all(np.array_equal(c, getattr(step, name)) for c, name in zip(copies, step.__slots__, strict=True))
+
+    def test_bad_input_is_refused_and_changes_nothing(self) -> None:
+        """NaN, infinity, wrong shapes and actions outside the space."""
+        for explorer, rollout in self.each():
+            self.play(explorer, rollout, 30)
+            good = rollout.step(explorer.act(rollout.observations))
+            before = explorer.state_dict()
+            for change in _faults(good, explorer):
+                fields = {name: getattr(good, name) for name in good.__slots__} | change
+                _refused(InvalidInputError, change, explorer.observe, Transitions(**fields))
+                assert states_equal(before, explorer.state_dict()), f"{change} changed the explorer"
+            _refused(InvalidInputError, "a wrong shape", explorer.act, np.asarray(good.observations)[:, None, None])
+            assert states_equal(before, explorer.state_dict())
+
+    def test_saved_state_continues_to_the_bit(self) -> None:
+        """Stopped and resumed is as if never stopped, through a file."""
+        for explorer, rollout in self.each():
+            self.play(explorer, rollout, self.steps)
+            state = explorer.state_dict()
+            assert all(array.dtype != object for array in state.values())
+            resumed = self.make(explorer.observation_space, explorer.action_space, 5)
+            with tempfile.TemporaryDirectory() as folder:
+                explorer.save(Path(folder) / "explorer.npz")
+                resumed.load(Path(folder) / "explorer.npz")
+            assert states_equal(state, resumed.state_dict())
+            twin = Rollout(explorer.observation_space, rollout.n, 9)
+            again = Rollout(explorer.observation_space, rollout.n, 9)
+            a, b = self.play(explorer, twin, 60), self.play(resumed, again, 60)
+            assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+
+    def test_foreign_and_damaged_states_are_refused(self) -> None:
+        """A state of another environment, one with a part missing, and a file cut short."""
+        made = [explorer for explorer, rollout in self.each() if self.play(explorer, rollout, 40)]
+        for explorer, foreign in pairwise(made):
+            before = explorer.state_dict()
+            _refused(StateError, "another environment", explorer.load_state_dict, foreign.state_dict())
+            for key in before:
+                cut = {name: array for name, array in before.items() if name != key}
+                _refused(StateError, f"a state without {key}", explorer.load_state_dict, cut)
+                assert states_equal(before, explorer.state_dict()), f"a state without {key} changed the explorer"
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "explorer.npz"
+                explorer.save(path)
+                path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+                _refused(StateError, "a file cut short", explorer.load, path)
+            assert states_equal(before, explorer.state_dict())
+
+    def test_adversarial_rewards_never_yield_a_non_finite_value(self) -> None:
+        """Huge, constant and alternating rewards."""
+        shapes: tuple[Callable[[int], float], ...] = (
+            lambda t: 1e12 * (-1.0) ** t, lambda t: 1e300, lambda t: 0.0, lambda t: 10.0 ** (t % 40 - 20),
+        )  # fmt: skip
+        for reward in shapes:
+            for explorer, rollout in self.each():
+                for t in range(self.steps):
+                    step = rollout.step(explorer.act(rollout.observations))
+                    fields = {name: getattr(step, name) for name in step.__slots__}
+                    explorer.observe(Transitions(**fields | {"rewards": np.full(rollout.n, reward(t))}))
+                values = explorer.q_values(rollout.observations)
+                assert values is None or np.isfinite(values).all()
+
+
+def _member(action: Any) -> Any:
+    return action.item() if isinstance(action, np.generic) and action.shape == () else action
+
+
+def _faults(good: Transitions, explorer: Explorer) -> Iterator[dict[str, Any]]:
+    rewards = np.array(good.rewards)
+    for value in (np.nan, np.inf):
+        yield {"rewards": np.where(np.arange(len(rewards)) == 1, value, rewards)}
+    yield {"rewards": rewards[:1]}
+    yield {"terminated": np.zeros(len(rewards) + 1, dtype=bool)}
+    yield {"truncated": np.full(len(rewards), 0.5)}
+    observations = np.array(good.observations)
+    if observations.dtype.kind == "f":
+        broken = observations.copy()
+        broken[1, 0] = np.nan
+        yield {"observations": broken}
+        yield {"next_observations": broken}
+    else:
+        yield {"next_observations": observations + 10_000}
+    yield {"next_observations": observations[:1]}
+    yield {"actions": np.asarray(good.actions)[:1]}
+    yield {"actions": np.asarray(good.actions) + np.asarray(1000, dtype=np.asarray(good.actions).dtype)}
+
+
+def _refused(kind: type[Exception], what: object, call: Callable[..., object], *arguments: Any) -> None:
+    try:
+        call(*arguments)
+    except kind:
+        return
+    raise AssertionError(f"{what} was accepted")
