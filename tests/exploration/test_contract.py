@@ -3,12 +3,16 @@
 import inspect
 
 import pytest
+from gymnasium import spaces
 
 import polaug
 from polaug.exploration import METHODS
-from polaug.testing import ExplorerContract
+from polaug.testing import SPACES, ExplorerContract
 
 TESTS = [name for name, _ in inspect.getmembers(ExplorerContract, inspect.isfunction) if name.startswith("test_")]
+
+
+CATEGORIES_ONLY = {"tabular"}
 
 
 def contract(method):
@@ -16,6 +20,12 @@ def contract(method):
         def make(self, observation_space, action_space, seed):
             return polaug.make_explorer(method, observation_space, action_space, seed=seed)
 
+    if method in CATEGORIES_ONLY:
+        Contract.spaces = {
+            "states, discrete": SPACES["states, discrete"],
+            "choices, choices": (spaces.MultiDiscrete([3, 4]), spaces.MultiDiscrete([2, 2])),
+            "switches, torque": (spaces.MultiBinary(3), spaces.Box(-1.0, 1.0, (1,))),
+        }
     return Contract()
 
 

@@ -154,7 +154,10 @@ class Multiplicative:
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Factors, Ω and the generator's state as plain arrays."""
-        state: State = {"generator": generator_state(self._rng), **self._omega.state_dict()}
+        state: State = {
+            "generator": generator_state(self._rng), "C": self._C.copy(), "changes": np.array(self._changes),
+            **self._omega.state_dict(),
+        }  # fmt: skip
         if self.U is not None and self.V is not None:
             state |= {"U": self.U.copy(), "V": self.V.copy()}
         return state
@@ -166,9 +169,11 @@ class Multiplicative:
         U, V = state["U"].copy(), state["V"].copy()
         if U.shape != (m, self.rank) or V.shape != (n, self.rank):
             raise StateError(f"U, V: must be {(m, self.rank)} and {(n, self.rank)}, got {U.shape} and {V.shape}.")
+        C, changes = state["C"].copy(), int(state["changes"])
+        if C.shape != (m, n):
+            raise StateError(f"C: must have shape {(m, n)}, got {C.shape}. The state is damaged.")
         self._rng = restored_generator(state["generator"])
-        self._omega, self._changes = omega, 0
-        self._C = omega.x.T @ (omega.values[:, None] * omega.y)
+        self._omega, self._changes, self._C = omega, changes, C
         self.U, self.V = U, V
         self._X = self._Y = None
 

@@ -15,6 +15,7 @@ from polaug.exploration.counting import CountingExplorer
 from polaug.exploration.epsilon_z import EpsilonZExplorer
 from polaug.exploration.paper import PaperExplorer
 from polaug.exploration.random import RandomExplorer
+from polaug.exploration.tabular import TabularExplorer
 from polaug.features.spaces import Space
 
 __all__ = ["METHODS", "Explorer", "Transitions", "explorers", "make_explorer"]
@@ -24,6 +25,7 @@ METHODS: dict[str, type[Explorer]] = {
     "epsilon_z": EpsilonZExplorer,
     "paper": PaperExplorer,
     "random": RandomExplorer,
+    "tabular": TabularExplorer,
 }
 
 

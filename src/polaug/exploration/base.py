@@ -74,8 +74,8 @@ class Explorer(ABC):
     """Base of all explorers.
 
     A subclass implements `_choose` (columns of Q for flat observations) and `_learn`, and lists its own state in
-    `_state` and `_load`. `features` is a callable that turns n observations into numbers (n, m), for spaces that
-    need one (images, text) or for better ones. Randomness comes from `self._rng` alone, so that a seed repeats to the bit.
+    `_state` and `_load`. `features` is a callable that turns n observations into numbers (n, m), for spaces that need
+    one (images, text) or for better ones. Randomness comes from `self._rng` alone, so that a seed repeats to the bit.
     """
 
     steers: ClassVar[bool] = True

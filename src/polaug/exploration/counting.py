@@ -1,8 +1,8 @@
 """`counting`: SimHash counts (Tang et al., 2017), an explorer that pays β/√n(s) for rarely seen states.
 
 Observations are centred and scaled first, since a raw sign hash ignores scale. The code of a state is counted in
-several tables of different prime sizes, and n(s) is the least of its counts: a collision in one table rarely happens in all.
-The batch is counted first (`observe`) and queried after (`bonus`).
+several tables of different prime sizes, and n(s) is the least of its counts: a collision in one table rarely happens in
+all. The batch is counted first (`observe`) and queried after (`bonus`).
 """
 
 from __future__ import annotations

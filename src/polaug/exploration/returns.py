@@ -1,0 +1,71 @@
+"""Discounted returns-to-go observed so far: the scale on which values, optimism and clipping are measured."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from polaug.errors import StateError
+from polaug.exploration.base import Batch
+from polaug.state import State
+
+_LONGEST = 2000  # rewards kept of an episode under way; at γ ≤ 0.995 what lies further back adds nothing
+
+
+class Returns:
+    """Range [low, high] of the returns-to-go of finished episodes (0 included), range of rewards, episode totals."""
+
+    def __init__(self, gamma: float) -> None:
+        self.gamma = gamma
+        self.low = self.high = 0.0
+        self.best_reward, self.worst_reward = -np.inf, np.inf
+        self._rewards: list[list[float]] = []
+        self._totals: list[float] = []
+
+    def follow(self, batch: Batch) -> list[tuple[int, float]]:
+        """Take in one step of each environment; gives (environment, return) of the episodes that ended with it."""
+        if len(batch) != len(self._rewards):
+            self._rewards, self._totals = [[] for _ in range(len(batch))], [0.0] * len(batch)
+        ended = batch.ended
+        finished = []
+        for i, reward in enumerate(batch.rewards.tolist()):
+            self.best_reward, self.worst_reward = max(self.best_reward, reward), min(self.worst_reward, reward)
+            self._rewards[i].append(reward)
+            self._totals[i] += reward
+            if ended[i] or len(self._rewards[i]) >= _LONGEST:
+                self._look_back(self._rewards[i])
+                self._rewards[i] = []
+            if ended[i]:
+                finished.append((i, self._totals[i]))
+                self._totals[i] = 0.0
+        return finished
+
+    def look_ahead(self) -> None:
+        """Count the episodes under way as if they ended now, for those who can't wait."""
+        for rewards in self._rewards:
+            self._look_back(rewards)
+
+    def _look_back(self, rewards: list[float]) -> None:
+        to_go = 0.0
+        for reward in reversed(rewards):
+            to_go = reward + self.gamma * to_go
+            self.low, self.high = min(self.low, to_go), max(self.high, to_go)
+
+    def state_dict(self) -> State:
+        """Ranges and the rewards of the episodes under way."""
+        lengths = [len(rewards) for rewards in self._rewards]
+        return {
+            "range": np.array([self.low, self.high, self.best_reward, self.worst_reward]),
+            "lengths": np.array(lengths, dtype=np.int64),
+            "rewards": np.array([reward for rewards in self._rewards for reward in rewards], dtype=np.float64),
+            "totals": np.array(self._totals, dtype=np.float64),
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on from `state_dict`."""
+        span, lengths, rewards, totals = (state[key] for key in ("range", "lengths", "rewards", "totals"))
+        if span.shape != (4,) or lengths.shape != totals.shape or int(lengths.sum()) != len(rewards):
+            raise StateError("returns: its arrays do not fit together. The state is damaged.")
+        self.low, self.high, self.best_reward, self.worst_reward = (float(number) for number in span)
+        ends = np.cumsum(lengths)
+        self._rewards = [rewards[end - n : end].tolist() for end, n in zip(ends, lengths, strict=True)]
+        self._totals = totals.tolist()
