@@ -13,6 +13,7 @@ from polaug.errors import unknown
 from polaug.exploration.base import Explorer, Transitions
 from polaug.exploration.counting import CountingExplorer
 from polaug.exploration.epsilon_z import EpsilonZExplorer
+from polaug.exploration.optimistic import OptimisticExplorer
 from polaug.exploration.paper import PaperExplorer
 from polaug.exploration.random import RandomExplorer
 from polaug.exploration.tabular import TabularExplorer
@@ -23,6 +24,7 @@ __all__ = ["METHODS", "Explorer", "Transitions", "explorers", "make_explorer"]
 METHODS: dict[str, type[Explorer]] = {
     "counting": CountingExplorer,
     "epsilon_z": EpsilonZExplorer,
+    "optimistic": OptimisticExplorer,
     "paper": PaperExplorer,
     "random": RandomExplorer,
     "tabular": TabularExplorer,

@@ -19,7 +19,7 @@ from polaug.checks import whole
 from polaug.errors import StateError, invalid
 from polaug.features import ActionFeatures, action_features
 from polaug.features.custom import Custom
-from polaug.features.spaces import Flattener, Space, unbounded_box
+from polaug.features.spaces import LARGEST, Flattener, Space, unbounded_box
 from polaug.state import State, generator_state, load_state, part, prefixed, restored_generator, save_state
 
 FloatArray = NDArray[np.float64]
@@ -213,7 +213,7 @@ class Explorer(ABC):
             at = int(np.argmin(np.isfinite(rewards)))
             raise invalid("rewards", f"environment {at}: must be finite", rewards[at].item(), "Mend the environment.")
         return Batch(
-            flat, actions, rewards, following,
+            flat, actions, np.clip(rewards, -LARGEST, LARGEST), following,
             _flags("terminated", transitions.terminated, n), _flags("truncated", transitions.truncated, n),
             states, next_states,
         )  # fmt: skip

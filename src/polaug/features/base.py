@@ -65,6 +65,10 @@ class ActionFeatures(Protocol):
     def Y(self) -> NDArray[np.float64]:  # noqa: N802  (the paper's name)
         """Features (N, n) of all actions, read-only."""
 
+    @property
+    def u(self) -> NDArray[np.float64]:
+        """Places (N, d) of all actions in [−1, 1]^d."""
+
     def to_environment(self, indices: NDArray[np.int64]) -> NDArray[Any]:
         """Actions (k, ...) of the space, in its dtype, for column indices (k,)."""
 
