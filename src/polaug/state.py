@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -52,6 +52,26 @@ def part(prefix: str, state: Mapping[str, NDArray[Any]]) -> State:
     """What `prefixed` stored under `prefix`."""
     start = f"{prefix}."
     return {key.removeprefix(start): array for key, array in state.items() if key.startswith(start)}
+
+
+def captured(owner: object, names: Sequence[str]) -> State:
+    """Attributes that are arrays or plain numbers, as arrays."""
+    return {name: np.array(getattr(owner, name)) for name in names}
+
+
+def checked(owner: object, names: Sequence[str], state: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    """The values that `captured` stored, each of the type its attribute has now: an array keeps its rank and kind."""
+    values: dict[str, Any] = {}
+    for name in names:
+        now, saved = getattr(owner, name), state[name]
+        example = np.asarray(now)
+        if saved.ndim != example.ndim or (saved.dtype.kind != example.dtype.kind and "O" in saved.dtype.kind):
+            raise StateError(
+                f"{name}: must be like {example.dtype} of rank {example.ndim}, got {saved.dtype} of rank {saved.ndim}. "
+                "The state is damaged."
+            )
+        values[name] = np.array(saved, dtype=example.dtype, order="K") if isinstance(now, np.ndarray) else type(now)(saved.item())
+    return values
 
 
 def save_state(path: str | os.PathLike[str], state: Mapping[str, NDArray[Any]]) -> None:

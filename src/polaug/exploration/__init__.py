@@ -13,6 +13,7 @@ from polaug.errors import unknown
 from polaug.exploration.base import Explorer, Transitions
 from polaug.exploration.counting import CountingExplorer
 from polaug.exploration.epsilon_z import EpsilonZExplorer
+from polaug.exploration.model import ModelExplorer
 from polaug.exploration.optimistic import OptimisticExplorer
 from polaug.exploration.paper import PaperExplorer
 from polaug.exploration.random import RandomExplorer
@@ -24,6 +25,7 @@ __all__ = ["METHODS", "Explorer", "Transitions", "explorers", "make_explorer"]
 METHODS: dict[str, type[Explorer]] = {
     "counting": CountingExplorer,
     "epsilon_z": EpsilonZExplorer,
+    "model": ModelExplorer,
     "optimistic": OptimisticExplorer,
     "paper": PaperExplorer,
     "random": RandomExplorer,

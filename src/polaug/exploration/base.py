@@ -49,11 +49,13 @@ class Batch:
     """Checked transitions of n environments.
 
     `flat` and `next_flat` (n, d) are the observations as numbers, `states` and `next_states` the same observations
-    as members of the explorer's state space, which feature maps take; actions are columns of Q.
+    as members of the explorer's state space, which feature maps take; `actions` are columns of Q (the nearest ones),
+    `features` (n, ·) the features y(a) of the very actions.
     """
 
     flat: FloatArray
     actions: IntArray
+    features: FloatArray
     rewards: FloatArray
     next_flat: FloatArray
     terminated: BoolArray
@@ -156,7 +158,8 @@ class Explorer(ABC):
             if isinstance(fault, StateError):
                 raise
             raise StateError(f"state: damaged ({fault}). Save it anew with state_dict().") from fault
-        self.steps, self._rng = steps, rng
+        self.steps = steps
+        self._rng.bit_generator.state = rng.bit_generator.state  # in place: parts of an explorer share the generator
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to a file of plain arrays, whole or not at all."""
@@ -200,7 +203,7 @@ class Explorer(ABC):
         states, next_states = self._states(transitions.observations), self._states(transitions.next_observations)
         flat, following = self._flatten(states), self._flatten(next_states)
         n = len(flat)
-        actions = self.actions.to_indices(transitions.actions)
+        actions, features = self.actions.to_indices(transitions.actions), self.actions.describe(transitions.actions)
         for name, part_ in (("next_observations", following), ("actions", actions)):
             if len(part_) != n:
                 raise invalid(
@@ -213,7 +216,7 @@ class Explorer(ABC):
             at = int(np.argmin(np.isfinite(rewards)))
             raise invalid("rewards", f"environment {at}: must be finite", rewards[at].item(), "Mend the environment.")
         return Batch(
-            flat, actions, np.clip(rewards, -LARGEST, LARGEST), following,
+            flat, actions, features, np.clip(rewards, -LARGEST, LARGEST), following,
             _flags("terminated", transitions.terminated, n), _flags("truncated", transitions.truncated, n),
             states, next_states,
         )  # fmt: skip

@@ -68,6 +68,7 @@ class Group:
         self.here = np.zeros((store.capacity, d), dtype=np.float32)
         self.there = np.zeros((store.capacity, d), dtype=np.float32)
         self.actions = np.zeros(store.capacity, dtype=np.int64)  # as they were when last added to the Gram matrix
+        self.features = np.zeros((store.capacity, Y.shape[1]))
         self.W = np.zeros((heads, d, n))
         self._gram = np.zeros((n, d, d)) if self.one_hot else np.zeros((1, n * d, n * d))
         self._factors: list[FloatArray] = []
@@ -79,7 +80,7 @@ class Group:
         store = self._store
         self.here[slots] = self.waves(scaled(store.states[slots], centre, inverse))
         self.there[slots] = self.waves(scaled(store.next_states[slots], centre, inverse))
-        self.actions[slots] = store.actions[slots]
+        self.actions[slots], self.features[slots] = store.actions[slots], store.features[slots]
         self._count(slots, 1.0)
 
     def clear(self) -> None:
@@ -96,7 +97,7 @@ class Group:
                     if len(mine):
                         self._gram[action] += sign * (mine.T @ mine)
             else:
-                both = (self._Y[a][:, :, None] * x[:, None, :]).reshape(len(x), -1)
+                both = (self.features[part][:, :, None] * x[:, None, :]).reshape(len(x), -1)
                 self._gram[0] += sign * (both.T @ both)
 
     def factor(self) -> None:
@@ -113,7 +114,7 @@ class Group:
         unit = max(
             float(np.abs(targets).max()), 1e-300
         )  # single precision sees numbers up to 1 whatever the rewards are
-        weighted = (targets / unit)[:, None].astype(np.float32) * self._Y[self.actions[:n]].astype(np.float32)
+        weighted = ((targets / unit)[:, None] * self.features[:n]).astype(np.float32)
         right = unit * (self.here[:n].T @ weighted).astype(np.float64)
         if self.one_hot:
             for action, factor in enumerate(self._factors):
@@ -225,6 +226,7 @@ class Bilinear:
                 f"directions{k}": group.waves.directions.copy(),
                 f"length{k}": np.array(group.waves.length), f"here{k}": group.here[:n].copy(),
                 f"there{k}": group.there[:n].copy(), f"actions{k}": group.actions[:n].copy(),
+                f"features{k}": group.features[:n].copy(),
             }  # fmt: skip
         return state
 
@@ -245,7 +247,7 @@ class Bilinear:
             group.W, group._gram = state[f"W{k}"].copy(), state[f"gram{k}"].copy()
             group.waves.directions, group.waves.length = state[f"directions{k}"].copy(), float(state[f"length{k}"])
             group.here[:n], group.there[:n] = state[f"here{k}"], state[f"there{k}"]
-            group.actions[:n] = state[f"actions{k}"]
+            group.actions[:n], group.features[:n] = state[f"actions{k}"], state[f"features{k}"]
             group.factor()
 
 

@@ -70,7 +70,7 @@ class OptimisticExplorer(Explorer):
                 raise invalid(name, "must lie in [0, 1)", value, "Pass for example 0.99 for gamma, 0.6 for advantage.")
         self._gamma, self._beta = float(gamma), non_negative("beta", beta)
         self._sweeps, self._every = whole("sweeps", sweeps, 1), whole("every", every, 1)
-        self._store = Store(self._flatten.size, whole("capacity", capacity, 100))
+        self._store = Store(self._flatten.size, self.actions.size, whole("capacity", capacity, 100))
         self._model = Bilinear(
             self._store, self.actions.Y, self._rng, groups=whole("groups", groups, 1),
             frequencies=whole("frequencies", frequencies, 1), ridge=positive("ridge", ridge), gamma=self._gamma,
@@ -192,7 +192,7 @@ class OptimisticExplorer(Explorer):
         return own | prefixed("novelty", self._novelty.state_dict()) | prefixed("returns", self._returns.state_dict())
 
     def _load(self, state: State) -> None:
-        store = Store(self._flatten.size, self._store.capacity)
+        store = Store(self._flatten.size, self.actions.size, self._store.capacity)
         store.load_state_dict(part("store", state))
         first = self._model.groups[0]
         model = Bilinear(

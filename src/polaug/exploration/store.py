@@ -8,7 +8,7 @@ from polaug.errors import StateError
 from polaug.exploration.base import Batch, FloatArray, IntArray
 from polaug.state import State
 
-_ARRAYS = ("states", "next_states", "actions", "rewards", "terminated", "stamps")
+_ARRAYS = ("states", "next_states", "actions", "features", "rewards", "terminated", "stamps")
 
 
 class Store:
@@ -18,10 +18,11 @@ class Store:
     tell which slots are new.
     """
 
-    def __init__(self, dimensions: int, capacity: int) -> None:
+    def __init__(self, dimensions: int, action_features: int, capacity: int) -> None:
         self.capacity = capacity
         self.states, self.next_states = np.zeros((capacity, dimensions)), np.zeros((capacity, dimensions))
         self.actions = np.zeros(capacity, dtype=np.int64)
+        self.features = np.zeros((capacity, action_features))  # y(a) of the very action
         self.rewards = np.zeros(capacity)
         self.terminated = np.zeros(capacity, dtype=np.bool_)
         self.stamps = np.zeros(capacity, dtype=np.int64)
@@ -39,7 +40,8 @@ class Store:
                 slot = int(rng.integers(self.capacity))
             self.steps += 1
             self.states[slot], self.next_states[slot] = batch.flat[i], batch.next_flat[i]
-            self.actions[slot], self.rewards[slot] = batch.actions[i], batch.rewards[i]
+            self.actions[slot], self.features[slot] = batch.actions[i], batch.features[i]
+            self.rewards[slot] = batch.rewards[i]
             self.terminated[slot], self.stamps[slot] = batch.terminated[i], self.steps
         for seen in (batch.flat, batch.next_flat):
             np.minimum(self.low, seen.min(axis=0), out=self.low)

@@ -74,3 +74,6 @@ class ActionFeatures(Protocol):
 
     def to_indices(self, actions: Any) -> NDArray[np.int64]:
         """Column (k,) of each action of the space; the nearest one when the space is continuous."""
+
+    def describe(self, actions: Any) -> NDArray[np.float64]:
+        """Features (k, n) of actions of the space, of the very action where the map knows more than the listed ones."""

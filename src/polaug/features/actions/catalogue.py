@@ -80,6 +80,17 @@ class ActionCatalogue:
             raise invalid("indices", f"must be in [0, {self.n_actions})", int(bad), "Pass a column of Y.")
         return self._actions[indices]
 
+    def describe(self, actions: Any) -> NDArray[np.float64]:
+        """Features (k, n) of actions of the space; of the nearest listed ones unless a subclass knows better."""
+        return self._Y[self.to_indices(actions)]
+
+    def _places(self, actions: Any) -> NDArray[np.float64]:
+        """Places (k, d) in [−1, 1] of Box actions."""
+        flat = self._flatten(actions) - self._centre
+        u = np.divide(flat, self._half_width, out=np.zeros_like(flat), where=self._half_width > 0)
+        places: NDArray[np.float64] = np.clip(u, -1.0, 1.0)
+        return places
+
     def to_indices(self, actions: Any) -> NDArray[np.int64]:
         """Column (k,) of each action; for Box actions the nearest listed one."""
         flat = self._flatten(actions)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from polaug.checks import whole
 from polaug.features.actions.catalogue import MAX_ACTIONS, MAX_GRID_DIMENSIONS, ActionCatalogue
@@ -32,5 +36,12 @@ class PolynomialActions(ActionCatalogue):
         d = self.u.shape[1]
         if coupling is None and d > MAX_GRID_DIMENSIONS:
             coupling = 1
-        monomials = Monomials(d, degree, checked_coupling(coupling, d), highest=self._counts - 1)
-        self._describe(monomials(self.u))
+        self._monomials = Monomials(d, degree, checked_coupling(coupling, d), highest=self._counts - 1)
+        self._describe(self._monomials(self.u))
+
+    def describe(self, actions: Any) -> NDArray[np.float64]:
+        """Features (k, n) of actions of the space: of the very ones, where the space is continuous."""
+        if not self._continuous:
+            return super().describe(actions)
+        features: NDArray[np.float64] = self._monomials(self._places(actions))
+        return features

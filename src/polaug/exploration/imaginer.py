@@ -1,0 +1,149 @@
+"""The member that completes Q through a learned model, curious where the model has seen little."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from polaug.errors import StateError
+from polaug.exploration.base import Batch, FloatArray
+from polaug.exploration.dynamics import Dynamics, Laws
+from polaug.exploration.imagination import Hopes, Vision, count_visit, imagine, look_ahead
+from polaug.exploration.member import Member
+from polaug.exploration.returns import Returns
+from polaug.exploration.store import Store
+from polaug.state import State, captured, checked, part, prefixed
+
+_FIRST, _GROWTH, _LONGEST = 25, 0.1, 400  # steps before the first fit; then a tenth of the steps so far, at most this
+_FADE = 4.0  # episodes after which half of the optimism beyond the best return is gone
+_KEEP = 2  # Q̂ is the mean over the last visions: two refits in a row seldom err alike
+
+
+class Imaginer(Member):
+    """Dynamics, the visions solved on them, and when to refit."""
+
+    name = "model"
+    _SAVED = ("_fit_at", "_stale", "_ended", "_held", "_left")
+
+    def __init__(self, store: Store, Y: FloatArray, returns: Returns, rng: np.random.Generator) -> None:
+        self._store, self._returns, self._rng = store, returns, rng
+        self._n_actions, self._gamma = len(Y), returns.gamma
+        self.dynamics = Dynamics(store, Y, rng)
+        self._visions: list[tuple[Laws, Vision]] = []  # newest first
+        self._fit_at = _FIRST
+        self._stale = True  # whether the newest vision is older than the laws
+        self._ended = 0  # episodes
+        self._held = np.zeros(0, dtype=np.int64)  # actions held before the first fit,
+        self._left = np.zeros(0, dtype=np.int64)  # and for how many more steps
+
+    @property
+    def ready(self) -> bool:
+        """Whether a vision exists."""
+        return bool(self._visions)
+
+    def begin(self, environment: int) -> None:
+        """Make the vision as new as the laws."""
+        if self.ready:
+            self.refit(values=True)
+
+    def choose(self, environment: int, flat: FloatArray) -> int:
+        """Greedy on the completed Q, novelty included; before the first fit, random actions held for a few steps."""
+        if not self.ready:
+            return self._wander(environment)
+        q = self.values(flat[None])[0]
+        best = np.flatnonzero(q >= q.max() - 1e-9 * abs(q.max()))
+        return int(best[0] if len(best) == 1 else self._rng.choice(best))
+
+    def _wander(self, environment: int) -> int:
+        if environment >= len(self._held):
+            more = environment + 1 - len(self._held)
+            self._held, self._left = np.append(self._held, [0] * more), np.append(self._left, [0] * more)
+        if self._left[environment] <= 0:
+            self._held[environment] = self._rng.integers(self._n_actions)
+            self._left[environment] = self._rng.integers(1, 6)
+        self._left[environment] -= 1
+        return int(self._held[environment])
+
+    def values(self, flat: FloatArray) -> FloatArray:
+        """The completed Q (n, N): mean over the last visions, drawn to the optimum where the next state is novel."""
+        q, novelty = np.zeros((len(flat), self._n_actions)), np.zeros(self._n_actions)
+        for i in range(len(flat)):
+            for k, (laws, vision) in enumerate(self._visions):
+                z = np.clip((flat[i] - laws.centre) * laws.inverse, -3.0, 3.0)
+                look_ahead(laws, vision, z, self._gamma, q[i], novelty, k == 0)
+            q[i] = (1.0 - novelty) * q[i] / max(len(self._visions), 1) + novelty * self._visions[0][1].optimum
+        return q
+
+    def learn(self, batch: Batch, playing: bool) -> None:
+        """Take in a step; refit when due, the vision only while playing."""
+        self.dynamics.observe(batch)
+        self._ended += int(batch.ended.sum())
+        if self.ready and playing:
+            for state in batch.next_flat:
+                count_visit(*self._visions[0], state)
+        if (playing or not self.ready) and self._store.steps >= self._fit_at:
+            self.refit(values=True)
+
+    def refit(self, *, values: bool) -> None:
+        """New laws if they are due, and with `values` a new vision if the laws are newer than it."""
+        if self._store.steps >= self._fit_at or self.dynamics.laws is None:
+            self._returns.look_ahead()
+            self.dynamics.fit(self._returns)
+            self._stale = True
+            self._fit_at = self._store.steps + int(min(max(_FIRST, _GROWTH * self._store.steps), _LONGEST))
+        laws, sample = self.dynamics.laws, self.dynamics.sample
+        if values and self._stale and laws is not None and sample is not None:
+            before = self._visions[0] if self._visions else None
+            vision = imagine(laws, sample, before, self._hopes(), self._gamma, self._n_actions, self._rng)
+            self._visions = [(laws, vision), *self._visions][:_KEEP]
+            self._stale = False
+
+    def _hopes(self) -> Hopes:
+        """The optimum fades towards the best return ever seen, unless nothing was ever at stake."""
+        r = self._returns
+        spread = max(r.high - r.low, 1e-300)
+        at_stake = r.best_reward - r.worst_reward > 1e-9 * max(abs(r.best_reward), abs(r.worst_reward))
+        optimum = r.high + spread * (_FADE / (_FADE + self._ended) if at_stake else 1.0)
+        horizon = 1.0 / (1.0 - self._gamma)
+        if r.best_reward > 0:
+            optimum = min(optimum, r.best_reward * horizon)
+        low = max(min(r.low - 0.5 * spread, 0.0), min(r.worst_reward, 0.0) * horizon)
+        return Hopes(low, optimum)
+
+    def use(self, rng: np.random.Generator) -> None:
+        """Draw from this generator from now on."""
+        self._rng = rng
+        self.dynamics.use(rng)
+
+    def state_dict(self) -> State:
+        """Dynamics, visions and the schedule."""
+        state = captured(self, self._SAVED) | prefixed("dynamics", self.dynamics.state_dict())
+        state["visions"] = np.array(len(self._visions))
+        for k, (laws, vision) in enumerate(self._visions):
+            state |= prefixed(f"laws{k}", _arrays(laws)) | prefixed(f"vision{k}", _arrays(vision))
+        return state
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on from `state_dict`; on an error nothing has changed."""
+        values = checked(self, self._SAVED, state)
+        visions = []
+        for k in range(int(state["visions"])):
+            laws, vision = _tuple(Laws, part(f"laws{k}", state)), _tuple(Vision, part(f"vision{k}", state))
+            if laws.by_action.shape[0] != self._n_actions or laws.centre.shape != self._store.low.shape:
+                raise StateError("visions: do not fit these spaces. The state is damaged.")
+            visions.append((laws, vision))
+        self.dynamics.load_state_dict(part("dynamics", state))
+        for name, value in values.items():
+            setattr(self, name, value)
+        self._visions = visions
+
+
+def _arrays(record: Any) -> State:
+    return {name: np.array(value) for name, value in record._asdict().items()}
+
+
+def _tuple(kind: Any, state: State) -> Any:
+    """A Laws or Vision from its arrays; those of rank 0 are plain numbers again."""
+    fields = {name: state[name] for name in kind._fields}
+    return kind(**{name: np.array(a, order="K") if a.ndim else a.item() for name, a in fields.items()})
