@@ -22,6 +22,7 @@ from scipy.linalg import lapack
 from polaug.completion.compiled import compiled
 from polaug.errors import StateError
 from polaug.exploration.base import FloatArray, IntArray
+from polaug.exploration.returns import Returns
 from polaug.exploration.store import Store
 from polaug.state import State
 
@@ -35,6 +36,14 @@ class Limits:
     low: float
     high: float
     spread: float
+
+    @staticmethod
+    def within(returns: Returns, hope: float = 0.0) -> Limits:
+        """The returns seen, half a spread beyond, and what the rewards allow; `hope` spreads more at the top."""
+        spread, horizon = returns.scale(), 1.0 / (1.0 - returns.gamma)
+        low = max(returns.low - 0.5 * spread, min(returns.worst_reward * horizon, 0.0))
+        high = min(returns.high + 0.5 * spread, max(returns.best_reward * horizon, 0.0))
+        return Limits(low, high + hope * spread, spread)
 
 
 class Waves:

@@ -142,10 +142,7 @@ class OptimisticExplorer(Explorer):
         self._store.add(batch, self._rng)
         self._ended |= bool(batch.terminated.any())
         finished = self._returns.follow(batch)
-        self._spread = self._returns.high - self._returns.low
-        if not self._spread > 0.0:  # no episode has ended yet: what the rewards so far would add up to
-            largest = max(abs(self._returns.best_reward), abs(self._returns.worst_reward), 1e-12)
-            self._spread = largest * min(self._store.steps, 1.0 / (1.0 - self._gamma))
+        self._spread = self._returns.scale()
         for i, _ in finished:
             self._heads[i] = self._next_head()
         every = min(self._every, 20 + self._store.size // 20)
@@ -164,14 +161,7 @@ class OptimisticExplorer(Explorer):
             self._last_head = head
             curious = head == _CURIOUS and self._hopeless
             bonus = self._novelty.stored[: self._store.size] if curious else None
-            self._model.sweep(head, times, self._limits(head), bonus, self._beta * self._spread)
-
-    def _limits(self, head: int) -> Limits:
-        """Within the returns seen, half a spread beyond, and what the rewards allow; the curious may hope for more."""
-        horizon, spread, seen = 1.0 / (1.0 - self._gamma), self._spread, self._returns
-        low = max(seen.low - 0.5 * spread, min(seen.worst_reward * horizon, 0.0))
-        high = min(seen.high + 0.5 * spread, max(seen.best_reward * horizon, 0.0))
-        return Limits(low, high + (spread if head == _CURIOUS else 0.0), spread)
+            self._model.sweep(head, times, Limits.within(self._returns, hope=head), bonus, self._beta * self._spread)
 
     # -- logging and state ------------------------------------------------------------------------------------------
 

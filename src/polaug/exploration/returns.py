@@ -18,6 +18,7 @@ class Returns:
         self.gamma = gamma
         self.low = self.high = 0.0
         self.best_reward, self.worst_reward = -np.inf, np.inf
+        self.steps = 0
         self._rewards: list[list[float]] = []
         self._totals: list[float] = []
 
@@ -25,6 +26,7 @@ class Returns:
         """Take in one step of each environment; gives (environment, return) of the episodes that ended with it."""
         if len(batch) != len(self._rewards):
             self._rewards, self._totals = [[] for _ in range(len(batch))], [0.0] * len(batch)
+        self.steps += len(batch)
         ended = batch.ended
         finished = []
         for i, reward in enumerate(batch.rewards.tolist()):
@@ -38,6 +40,13 @@ class Returns:
                 finished.append((i, self._totals[i]))
                 self._totals[i] = 0.0
         return finished
+
+    def scale(self) -> float:
+        """The spread high − low; before an episode has ended, what the rewards so far would add up to. Above 0."""
+        if self.high > self.low:
+            return self.high - self.low
+        largest = max(abs(self.best_reward), abs(self.worst_reward), 1e-12) if self.steps else 1e-12
+        return largest * min(max(self.steps, 1), 1.0 / (1.0 - self.gamma))
 
     def look_ahead(self) -> None:
         """Count the episodes under way as if they ended now, for those who can't wait."""
@@ -54,7 +63,7 @@ class Returns:
         """Ranges and the rewards of the episodes under way."""
         lengths = [len(rewards) for rewards in self._rewards]
         return {
-            "range": np.array([self.low, self.high, self.best_reward, self.worst_reward]),
+            "range": np.array([self.low, self.high, self.best_reward, self.worst_reward, self.steps]),
             "lengths": np.array(lengths, dtype=np.int64),
             "rewards": np.array([reward for rewards in self._rewards for reward in rewards], dtype=np.float64),
             "totals": np.array(self._totals, dtype=np.float64),
@@ -63,9 +72,10 @@ class Returns:
     def load_state_dict(self, state: State) -> None:
         """Go on from `state_dict`."""
         span, lengths, rewards, totals = (state[key] for key in ("range", "lengths", "rewards", "totals"))
-        if span.shape != (4,) or lengths.shape != totals.shape or int(lengths.sum()) != len(rewards):
+        if span.shape != (5,) or lengths.shape != totals.shape or int(lengths.sum()) != len(rewards):
             raise StateError("returns: its arrays do not fit together. The state is damaged.")
-        self.low, self.high, self.best_reward, self.worst_reward = (float(number) for number in span)
+        self.low, self.high, self.best_reward, self.worst_reward = (float(number) for number in span[:4])
+        self.steps = int(span[4])
         ends = np.cumsum(lengths)
         self._rewards = [rewards[end - n : end].tolist() for end, n in zip(ends, lengths, strict=True)]
         self._totals = totals.tolist()
