@@ -270,6 +270,14 @@ def look_ahead(
         q[a] += (1.0 - ends) * (reward + gamma * value) + ends * last_reward
 
 
+@compiled
+def look_ahead_many(laws: Laws, vision: Vision, z: FloatArray, gamma: float, q: FloatArray) -> None:
+    """Add Q(z, ·) to q (n, A) for many states z (n, d), novelty left out."""
+    nobody = np.zeros(1)
+    for i in range(z.shape[0]):
+        look_ahead(laws, vision, z[i], gamma, q[i], nobody, False)
+
+
 def count_visit(laws: Laws, vision: Vision, state: FloatArray) -> None:
     """A state was visited: what is near it becomes less novel at once, not only at the next refit. In place."""
     relevant = ((state - laws.centre) * laws.inverse * laws.relevance)[None]

@@ -9,7 +9,7 @@ import numpy as np
 from polaug.errors import StateError
 from polaug.exploration.base import Batch, FloatArray
 from polaug.exploration.dynamics import Dynamics, Laws
-from polaug.exploration.imagination import Hopes, Vision, count_visit, imagine, look_ahead
+from polaug.exploration.imagination import Hopes, Vision, count_visit, imagine, look_ahead, look_ahead_many
 from polaug.exploration.member import Member
 from polaug.exploration.returns import Returns
 from polaug.exploration.store import Store
@@ -51,7 +51,7 @@ class Imaginer(Member):
         """Greedy on the completed Q, novelty included; before the first fit, random actions held for a few steps."""
         if not self.ready:
             return self._wander(environment)
-        q = self.values(flat[None])[0]
+        q = self._hopeful(flat)
         best = np.flatnonzero(q >= q.max() - 1e-9 * abs(q.max()))
         return int(best[0] if len(best) == 1 else self._rng.choice(best))
 
@@ -65,15 +65,22 @@ class Imaginer(Member):
         self._left[environment] -= 1
         return int(self._held[environment])
 
+    def _hopeful(self, flat: FloatArray) -> FloatArray:
+        """The completed Q (N,) of one state, drawn to the optimum as far as the next state is novel."""
+        q, novelty = np.zeros(self._n_actions), np.zeros(self._n_actions)
+        for k, (laws, vision) in enumerate(self._visions):
+            z = np.clip((flat - laws.centre) * laws.inverse, -3.0, 3.0)
+            look_ahead(laws, vision, z, self._gamma, q, novelty, k == 0)
+        hopeful: FloatArray = (1.0 - novelty) * q / len(self._visions) + novelty * self._visions[0][1].optimum
+        return hopeful
+
     def values(self, flat: FloatArray) -> FloatArray:
-        """The completed Q (n, N): mean over the last visions, drawn to the optimum where the next state is novel."""
-        q, novelty = np.zeros((len(flat), self._n_actions)), np.zeros(self._n_actions)
-        for i in range(len(flat)):
-            for k, (laws, vision) in enumerate(self._visions):
-                z = np.clip((flat[i] - laws.centre) * laws.inverse, -3.0, 3.0)
-                look_ahead(laws, vision, z, self._gamma, q[i], novelty, k == 0)
-            q[i] = (1.0 - novelty) * q[i] / max(len(self._visions), 1) + novelty * self._visions[0][1].optimum
-        return q
+        """The completed Q (n, N), mean over the last visions, without the optimism that only acting needs."""
+        q = np.zeros((len(flat), self._n_actions))
+        for laws, vision in self._visions:
+            z = np.clip((flat - laws.centre) * laws.inverse, -3.0, 3.0)
+            look_ahead_many(laws, vision, z, self._gamma, q)
+        return q / max(len(self._visions), 1)
 
     def learn(self, batch: Batch, playing: bool) -> None:
         """Take in a step; refit when due, the vision only while playing."""
