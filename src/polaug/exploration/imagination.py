@@ -71,7 +71,7 @@ def imagine(
     visited_length = max(_NOVELTY_LENGTH * radius[b - 1], _NOVELTY_SHORTEST)
     counted, certainty = _novelty(relevant, visited, visited_length)
 
-    following, reward, ends, last_reward = _complete(laws, sample, anchors, n_actions)
+    following, reward, ends, last_reward = _complete(laws, sample, anchors)
     flat = following.reshape(len(anchors) * n_actions, -1)
     there = flat * laws.relevance
     kernel = single_bumps(there, visited, visited_length).astype(np.float64)
@@ -117,13 +117,10 @@ def _anchors(
     return np.concatenate([far, extra]), order, radius, candidates
 
 
-def _complete(
-    laws: Laws, sample: Sample, anchors: IntArray, n_actions: int
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Next state (N, A, d), reward, termination probability and reward on it (N, A) of every action at every anchor."""
-    z = sample.z[anchors]
+def _foresee(laws: Laws, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Next state (n, A, d), reward, termination probability and reward on it (n, A) of every action at z (n, d)."""
     d = z.shape[1]
-    change = np.tensordot(polynomial(z), laws.by_action, (1, 1))  # (N, A, d + 1)
+    change = np.tensordot(polynomial(np.ascontiguousarray(z)), laws.by_action, (1, 1))  # (n, A, d + 1)
     change += (wave_features(z * laws.relevance, laws.frequencies, laws.phases) @ laws.by_wave)[:, None, :]
     following = np.clip(z[:, None, :] + change[:, :, :d], -BEYOND, BEYOND)
     reward = change[:, :, d].copy()
@@ -133,7 +130,13 @@ def _complete(
         logits = np.clip(polynomial(flat) @ laws.ending, -30.0, 30.0)
         ends = (1.0 / (1.0 + np.exp(-logits))).reshape(reward.shape)
         last_reward = (laws.last_reward[0] + flat @ laws.last_reward[1:]).reshape(reward.shape)
-    real = np.flatnonzero(sample.listed[anchors])  # what was observed needs no imagination
+    return following, reward, ends, last_reward
+
+
+def _complete(laws: Laws, sample: Sample, anchors: IntArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """`_foresee` at the anchors; what was observed needs no imagination."""
+    following, reward, ends, last_reward = _foresee(laws, sample.z[anchors])
+    real = np.flatnonzero(sample.listed[anchors])
     at, action = anchors[real], sample.actions[anchors[real]]
     following[real, action], reward[real, action] = sample.following[at], sample.rewards[at]
     ends[real, action], last_reward[real, action] = sample.terminated[at], sample.rewards[at]
@@ -270,12 +273,19 @@ def look_ahead(
         q[a] += (1.0 - ends) * (reward + gamma * value) + ends * last_reward
 
 
-@compiled
-def look_ahead_many(laws: Laws, vision: Vision, z: FloatArray, gamma: float, q: FloatArray) -> None:
-    """Add Q(z, ·) to q (n, A) for many states z (n, d), novelty left out."""
-    nobody = np.zeros(1)
-    for i in range(z.shape[0]):
-        look_ahead(laws, vision, z[i], gamma, q[i], nobody, False)
+def values_of(laws: Laws, vision: Vision, z: FloatArray, gamma: float) -> FloatArray:
+    """Q(z, ·) (n, A) of many states z (n, d) at once, novelty left out: `look_ahead` in matrix products."""
+    following, reward, ends, last_reward = _foresee(laws, z)
+    there = np.ascontiguousarray(following.reshape(-1, z.shape[1]))
+    relevant, monomials, m = there * laws.relevance, polynomial(there), len(vision.centres) // 2
+    value = np.full(len(there), 2.0 * vision.mean)
+    for h in range(2):
+        own = slice(h * m, (h + 1) * m)
+        kernel = single_bumps(relevant, vision.centres[own], float(vision.lengths[h])).astype(np.float64)
+        value += kernel @ vision.weights[own] + monomials @ vision.quadratic[h]
+    ahead = np.clip(0.5 * value, vision.low, vision.optimum).reshape(reward.shape)
+    q: FloatArray = (1.0 - ends) * (reward + gamma * ahead) + ends * last_reward
+    return q
 
 
 def count_visit(laws: Laws, vision: Vision, state: FloatArray) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from polaug.errors import StateError
 from polaug.exploration.base import Batch, FloatArray
 from polaug.exploration.dynamics import Dynamics, Laws
-from polaug.exploration.imagination import Hopes, Vision, count_visit, imagine, look_ahead, look_ahead_many
+from polaug.exploration.imagination import Hopes, Vision, count_visit, imagine, look_ahead, values_of
 from polaug.exploration.member import Member
 from polaug.exploration.returns import Returns
 from polaug.exploration.store import Store
@@ -79,7 +79,7 @@ class Imaginer(Member):
         q = np.zeros((len(flat), self._n_actions))
         for laws, vision in self._visions:
             z = np.clip((flat - laws.centre) * laws.inverse, -3.0, 3.0)
-            look_ahead_many(laws, vision, z, self._gamma, q)
+            q += values_of(laws, vision, z, self._gamma)
         return q / max(len(self._visions), 1)
 
     def learn(self, batch: Batch, playing: bool) -> None:

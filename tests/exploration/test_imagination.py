@@ -1,0 +1,96 @@
+"""The completed Q: fast kernel and matrix form agree, observed pairs keep their word, unknown states are hoped for."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import polaug
+from polaug.exploration import imagination
+from polaug.exploration.geometry import farthest_points, polynomial, polynomial_size
+
+
+def trained(env_id, steps=600, seed=0):
+    env = gym.make(env_id)
+    explorer = polaug.make_explorer("model", env.observation_space, env.action_space, seed=seed)
+    observation, _ = env.reset(seed=seed)
+    states = []
+    for _ in range(steps):
+        states.append(observation)
+        action = explorer.act(observation[None])[0]
+        following, reward, terminated, truncated, _ = env.step(action)
+        step = (observation[None], action[None], np.array([float(reward)]), following[None])
+        explorer.observe(polaug.Transitions(*step, np.array([terminated]), np.array([truncated])))
+        observation = env.reset()[0] if terminated or truncated else following
+    return explorer, np.array(states)
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1"])
+@pytest.mark.parametrize("kernel", ["compiled", "python"])
+def test_looking_ahead_equals_the_matrix_form(env_id, kernel):
+    explorer, states = trained(env_id)
+    look = imagination.look_ahead if kernel == "compiled" else imagination.look_ahead.py_func
+    laws, vision = explorer._member._visions[0]
+    z = np.clip((states[-5:].astype(float) - laws.centre) * laws.inverse, -3.0, 3.0)
+    expected = imagination.values_of(laws, vision, z, 0.99)
+    for row, wanted in zip(z, expected, strict=True):
+        q = np.zeros(len(wanted))
+        look(laws, vision, row, 0.99, q, np.zeros(len(wanted)), True)
+        np.testing.assert_allclose(q, wanted, rtol=1e-4, atol=1e-4 * (vision.optimum - vision.low))
+
+
+def test_the_model_predicts_the_dynamics_of_cartpole():
+    explorer, _ = trained("CartPole-v1", steps=500)
+    dynamics = explorer._member.dynamics
+    variance = dynamics._store.next_states[: dynamics._store.size].var(axis=0)
+    assert np.all(dynamics._error < 0.01 * variance)
+
+
+def test_a_noise_dimension_loses_its_relevance():
+    class Noisy(gym.ObservationWrapper):
+        def __init__(self, env):
+            super().__init__(env)
+            self.observation_space = gym.spaces.Box(-np.inf, np.inf, (5,), np.float64)
+
+        def observation(self, observation):
+            return np.append(observation, self.env.unwrapped.np_random.normal())
+
+    gym.register("NoisyCartPole-v0", entry_point=lambda: Noisy(gym.make("CartPole-v1")))
+    explorer, _ = trained("NoisyCartPole-v0", steps=600)
+    relevance = explorer._member.dynamics.laws.relevance
+    assert relevance[4] < 0.3
+    assert np.all(relevance[:4] > 0.7)
+
+
+def test_visits_wear_off_the_novelty():
+    explorer, _ = trained("MountainCar-v0", steps=300)
+    laws, vision = explorer._member._visions[0]
+    far = np.array([0.4, 0.05])
+    z = (far - laws.centre) * laws.inverse
+    novelty = [np.zeros(3), np.zeros(3)]
+    imagination.look_ahead(laws, vision, np.clip(z, -3, 3), 0.99, np.zeros(3), novelty[0], True)
+    for _ in range(30):
+        imagination.count_visit(laws, vision, far)
+    imagination.look_ahead(laws, vision, np.clip(z, -3, 3), 0.99, np.zeros(3), novelty[1], True)
+    assert novelty[0].max() > 0.5
+    assert novelty[1].max() < novelty[0].max()
+
+
+def test_farthest_points_cover():
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((200, 3))
+    order, radius = farthest_points(z, 40, 0)
+    assert len(set(order.tolist())) == 40
+    distances = np.linalg.norm(z[:, None] - z[order][None], axis=2).min(axis=1)
+    assert distances.max() == pytest.approx(radius[-1])
+    assert np.all(np.diff(radius) <= 1e-12)
+
+
+@pytest.mark.parametrize("d", [1, 3, 8, 9])
+def test_polynomial_has_all_products_up_to_eight_dimensions(d):
+    z = np.random.default_rng(0).standard_normal((4, d))
+    p = polynomial(z)
+    assert p.shape == (4, polynomial_size(d))
+    np.testing.assert_array_equal(p[:, : 1 + d], np.column_stack([np.ones(4), z]))
+    if d <= 8:
+        products = [z[:, a] * z[:, b] for a in range(d) for b in range(a, d)]
+        np.testing.assert_allclose(p[:, 1 + d :], np.column_stack(products))
