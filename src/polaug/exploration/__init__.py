@@ -11,6 +11,7 @@ from typing import Any
 
 from polaug.errors import unknown
 from polaug.exploration.base import Explorer, Transitions
+from polaug.exploration.committee import CommitteeExplorer
 from polaug.exploration.counting import CountingExplorer
 from polaug.exploration.epsilon_z import EpsilonZExplorer
 from polaug.exploration.model import ModelExplorer
@@ -23,6 +24,7 @@ from polaug.features.spaces import Space
 __all__ = ["METHODS", "Explorer", "Transitions", "explorers", "make_explorer"]
 
 METHODS: dict[str, type[Explorer]] = {
+    "committee": CommitteeExplorer,
     "counting": CountingExplorer,
     "epsilon_z": EpsilonZExplorer,
     "model": ModelExplorer,

@@ -14,19 +14,21 @@ the same way.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polaug.completion.compiled import compiled
 from polaug.exploration.base import FloatArray, IntArray
 from polaug.exploration.dynamics import BEYOND, WAVE_SIZE, Laws, Sample, wave_features
 from polaug.exploration.geometry import bumps, farthest_points, polynomial, single_bumps
 
-_CENTRES, _LENGTHS, _SHORTEST = 100, (2.0, 4.0), 0.1  # per head; lengths in units of the covering radius
+_CENTRES, _SHORTEST = 100, 0.1  # per head
 _NOVELTY_CENTRES, _NOVELTY_LENGTH, _NOVELTY_SHORTEST, _NOVELTY_RIDGE = 60, 2.0, 0.15, 0.1
 _KNOWN = 0.1  # a variance below this counts as known
-_RIDGE, _QUADRATIC_RIDGE = 0.02, 1e-2
+_QUADRATIC_RIDGE = 1e-2
 _SWEEPS = 25
 
 
@@ -35,6 +37,21 @@ class Hopes(NamedTuple):
 
     low: float
     optimum: float
+
+
+class Style(NamedTuple):
+    """How V is fitted: lengths of the two heads in units of the covering radius, ridge, and a quadratic part or not."""
+
+    lengths: tuple[float, float]
+    ridge: float
+    quadratic: bool
+
+
+SEARCHING = Style((2.0, 4.0), 0.02, True)
+"""While nothing good was ever seen: smooth, and it extrapolates, which finds goals."""
+
+FOUND = Style((2.0, 2.0), 0.01, False)
+"""Afterwards: local, so that cliffs and switching lines stay where they are."""
 
 
 class Vision(NamedTuple):
@@ -54,8 +71,8 @@ class Vision(NamedTuple):
 
 
 def imagine(
-    laws: Laws, sample: Sample, before: tuple[Laws, Vision] | None, hopes: Hopes, gamma: float,
-    n_actions: int, rng: np.random.Generator,
+    laws: Laws, sample: Sample, before: tuple[Laws, Vision] | None, hopes: Hopes, style: Style,
+    gamma: float, n_actions: int, rng: np.random.Generator,
 ) -> Vision:  # fmt: skip
     """Solve V on anchors drawn from the sample, starting from the V of `before`."""
     relevant = sample.z * laws.relevance
@@ -66,7 +83,7 @@ def imagine(
     if len(chosen) < 2 * m:  # a single point so far serves both heads
         chosen = np.resize(chosen, 2 * m)
     centres = np.ascontiguousarray(relevant[chosen])
-    lengths = np.maximum(np.array(_LENGTHS) * radius[m - 1], _SHORTEST)
+    lengths = np.maximum(np.array(style.lengths) * radius[m - 1], _SHORTEST)
     visited = np.ascontiguousarray(relevant[candidates[order[:b]]])
     visited_length = max(_NOVELTY_LENGTH * radius[b - 1], _NOVELTY_SHORTEST)
     counted, certainty = _novelty(relevant, visited, visited_length)
@@ -81,18 +98,16 @@ def imagine(
     known = (1.0 - novelty) * ((1.0 - ends) * reward + ends * last_reward) + novelty * hopes.optimum
     onward = (1.0 - novelty) * (1.0 - ends) * gamma
     start = _value_before(before, laws, sample.z[anchors], hopes)
-    here_z, there_z = sample.z[anchors] * laws.relevance, there
-    heads = [
-        _regression(relevant[anchors], here_z, there, there_z, centres[h * m : (h + 1) * m], float(lengths[h]))
-        for h in range(2)
-    ]
+    here = np.ascontiguousarray(relevant[anchors])
+    heads = [_regression(here, there, centres[h * m : (h + 1) * m], float(lengths[h]), style) for h in range(2)]
     values = _sweep(heads, known, onward, start, hopes)
     mean = float(values.mean())
     solved = [project @ (values - mean) for project, _ in heads]
     # The monomials were of relevant units; looking ahead uses those of z.
     rescale = polynomial(laws.relevance[None])[0]
+    quadratic = np.stack([w[m:] * rescale for w in solved]) if style.quadratic else np.zeros((2, len(rescale)))
     return Vision(
-        centres, np.concatenate([w[:m] for w in solved]), lengths, np.stack([w[m:] * rescale for w in solved]), mean,
+        centres, np.concatenate([w[:m] for w in solved]), lengths, quadratic, mean,
         visited, visited_length, certainty, counted, hopes.low, hopes.optimum,
     )  # fmt: skip
 
@@ -171,25 +186,31 @@ def _value_before(before: tuple[Laws, Vision] | None, laws: Laws, z: FloatArray,
 
 
 def _regression(
-    here: FloatArray, here_z: FloatArray, there: FloatArray, there_z: FloatArray, centres: FloatArray, length: float
-) -> tuple[FloatArray, FloatArray]:
+    here: FloatArray, there: FloatArray, centres: FloatArray, length: float, style: Style
+) -> tuple[FloatArray, NDArray[np.float32]]:
     """The matrix from anchor values to weights (m + P, N), and the features (N A, m + P) of the next states."""
     m = len(centres)
-    K = np.concatenate([bumps(here, centres, length), polynomial(np.ascontiguousarray(here_z))], axis=1)
-    ahead = np.concatenate([single_bumps(there, centres, length), polynomial(there_z).astype(np.float32)], axis=1)
+    K, ahead = bumps(here, centres, length), single_bumps(there, centres, length)
+    if style.quadratic:
+        K = np.concatenate([K, polynomial(here)], axis=1)
+        ahead = np.concatenate([ahead, polynomial(there).astype(np.float32)], axis=1)
     system = K.T @ K
-    system[:m, :m] += _RIDGE * bumps(centres, centres, length)
+    system[:m, :m] += style.ridge * bumps(centres, centres, length)
     system[np.diag_indices_from(system)] += 1e-6
     system[range(m, len(system)), range(m, len(system))] += _QUADRATIC_RIDGE
     return np.asarray(np.linalg.solve(system, K.T), dtype=np.float64), ahead
 
 
 def _sweep(
-    heads: list[tuple[FloatArray, FloatArray]], known: FloatArray, onward: FloatArray, start: FloatArray, hopes: Hopes
+    heads: list[tuple[FloatArray, NDArray[np.float32]]],
+    known: FloatArray,
+    onward: FloatArray,
+    start: FloatArray,
+    hopes: Hopes,
 ) -> FloatArray:
     """V (N,) on the anchors: value iteration through the mean of both regressions, in single precision."""
     unit = max(hopes.optimum - hopes.low, 1e-300)
-    singles = [(project.astype(np.float32), ahead.astype(np.float32)) for project, ahead in heads]
+    singles = [(project.astype(np.float32), ahead) for project, ahead in heads]
     values = start
     for _ in range(_SWEEPS):
         mean = float(values.mean())
@@ -286,6 +307,23 @@ def values_of(laws: Laws, vision: Vision, z: FloatArray, gamma: float) -> FloatA
     ahead = np.clip(0.5 * value, vision.low, vision.optimum).reshape(reward.shape)
     q: FloatArray = (1.0 - ends) * (reward + gamma * ahead) + ends * last_reward
     return q
+
+
+def imagined_return(laws: Laws, values: Callable[[FloatArray], FloatArray], starts: FloatArray, horizon: int) -> float:
+    """Mean undiscounted return of the policy greedy in `values` (of raw states) from `starts` (n, d), in the model."""
+    z = np.clip((starts - laws.centre) * laws.inverse, -BEYOND, BEYOND)
+    back = np.divide(1.0, laws.inverse, out=np.zeros_like(laws.inverse), where=laws.inverse > 0)
+    rows, alive, total = np.arange(len(z)), np.ones(len(z)), 0.0
+    for _ in range(horizon):
+        best = values(z * back + laws.centre).argmax(axis=1)
+        following, reward, ends, last_reward = _foresee(laws, z)
+        p = ends[rows, best]
+        total += float((alive * ((1.0 - p) * reward[rows, best] + p * last_reward[rows, best])).sum())
+        alive = alive * (1.0 - p)
+        z = following[rows, best]
+        if alive.max() < 0.01:
+            break
+    return total / len(z)
 
 
 def count_visit(laws: Laws, vision: Vision, state: FloatArray) -> None:

@@ -9,13 +9,13 @@ import numpy as np
 from polaug.errors import StateError
 from polaug.exploration.base import Batch, FloatArray
 from polaug.exploration.dynamics import Dynamics, Laws
-from polaug.exploration.imagination import Hopes, Vision, count_visit, imagine, look_ahead, values_of
+from polaug.exploration.imagination import FOUND, SEARCHING, Hopes, Vision, count_visit, imagine, look_ahead, values_of
 from polaug.exploration.member import Member
 from polaug.exploration.returns import Returns
 from polaug.exploration.store import Store
 from polaug.state import State, captured, checked, part, prefixed
 
-_FIRST, _GROWTH, _LONGEST = 25, 0.1, 400  # steps before the first fit; then a tenth of the steps so far, at most this
+_FIRST, _GROWTH, _LONGEST = 25, 0.15, 500  # steps before the first fit; then this share of the steps so far, at most
 _FADE = 4.0  # episodes after which half of the optimism beyond the best return is gone
 _KEEP = 2  # Q̂ is the mean over the last visions: two refits in a row seldom err alike
 
@@ -102,7 +102,8 @@ class Imaginer(Member):
         laws, sample = self.dynamics.laws, self.dynamics.sample
         if values and self._stale and laws is not None and sample is not None:
             before = self._visions[0] if self._visions else None
-            vision = imagine(laws, sample, before, self._hopes(), self._gamma, self._n_actions, self._rng)
+            style = FOUND if self._returns.best_reward > 0 or laws.ends else SEARCHING
+            vision = imagine(laws, sample, before, self._hopes(), style, self._gamma, self._n_actions, self._rng)
             self._visions = [(laws, vision), *self._visions][:_KEEP]
             self._stale = False
 
