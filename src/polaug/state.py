@@ -70,7 +70,9 @@ def checked(owner: object, names: Sequence[str], state: Mapping[str, NDArray[Any
                 f"{name}: must be like {example.dtype} of rank {example.ndim}, got {saved.dtype} of rank {saved.ndim}. "
                 "The state is damaged."
             )
-        values[name] = np.array(saved, dtype=example.dtype, order="K") if isinstance(now, np.ndarray) else type(now)(saved.item())
+        values[name] = (
+            np.array(saved, dtype=example.dtype, order="K") if isinstance(now, np.ndarray) else type(now)(saved.item())
+        )
     return values
 
 

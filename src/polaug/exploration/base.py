@@ -203,7 +203,8 @@ class Explorer(ABC):
         states, next_states = self._states(transitions.observations), self._states(transitions.next_observations)
         flat, following = self._flatten(states), self._flatten(next_states)
         n = len(flat)
-        actions, features = self.actions.to_indices(transitions.actions), self.actions.describe(transitions.actions)
+        actions = self.actions.to_indices(transitions.actions)
+        features = self.actions.describe(transitions.actions, actions)
         for name, part_ in (("next_observations", following), ("actions", actions)):
             if len(part_) != n:
                 raise invalid(
@@ -212,11 +213,15 @@ class Explorer(ABC):
         rewards = np.asarray(transitions.rewards, dtype=np.float64)
         if rewards.shape != (n,):
             raise invalid("rewards", f"must have shape ({n},), one for each environment", rewards, "Pass whole steps.")
-        if not np.isfinite(rewards).all():
-            at = int(np.argmin(np.isfinite(rewards)))
-            raise invalid("rewards", f"environment {at}: must be finite", rewards[at].item(), "Mend the environment.")
+        if not np.vdot(rewards, rewards) < LARGEST**2:  # the cheapest test that no NaN, infinity or giant passes
+            if not np.isfinite(rewards).all():
+                at = int(np.argmin(np.isfinite(rewards)))
+                raise invalid(
+                    "rewards", f"environment {at}: must be finite", rewards[at].item(), "Mend the environment."
+                )
+            rewards = np.clip(rewards, -LARGEST, LARGEST)
         return Batch(
-            flat, actions, features, np.clip(rewards, -LARGEST, LARGEST), following,
+            flat, actions, features, rewards, following,
             _flags("terminated", transitions.terminated, n), _flags("truncated", transitions.truncated, n),
             states, next_states,
         )  # fmt: skip

@@ -117,6 +117,7 @@ class CommitteeExplorer(Explorer):
         self._episodes = 0
         self._recent: list[float] = []
         self._lows: list[float] = []
+        self._lost_below = 0.0
         self._terminated = False
 
     # -- acting -----------------------------------------------------------------------------------------------------
@@ -262,7 +263,7 @@ class CommitteeExplorer(Explorer):
         """Far below the low points of recent episodes: somebody else may still save it."""
         if run.handed or len(self._members) == 1 or len(self._lows) < 4 or not self._model.ready:
             return False
-        return run.total < _LOST * float(np.quantile(self._lows, 0.25))
+        return run.total < self._lost_below
 
     def _hand_over(self, environment: int, run: Run) -> None:
         self._book(environment, run)
@@ -277,6 +278,7 @@ class CommitteeExplorer(Explorer):
         self._linear.ended(run.length, cut)
         self._recent = [*self._recent, run.total][-_RECENT:]
         self._lows = [*self._lows, run.low][-16:]
+        self._lost_below = _LOST * float(np.quantile(self._lows, 0.25))
         if run.handed:
             self._standings[run.member].flying -= 1
             self._members[run.member].finish(environment, None)
@@ -342,9 +344,10 @@ class CommitteeExplorer(Explorer):
             twin._standings[name] = Standing(plays, counted, flying, last, at, returns)
         twin._runs = {int(r[0]): Run(names[int(r[1])], float(r[2]), float(r[3]), int(r[4]), bool(r[5])) for r in runs}
         twin._recent, twin._lows = state["recent"].tolist(), state["lows"].tolist()
+        twin._lost_below = _LOST * float(np.quantile(twin._lows, 0.25)) if twin._lows else 0.0
         twin._episodes, twin._terminated = int(state["counters"][0]), bool(state["counters"][1])
         for name in ("_store", "_returns", "_model", "_linear", "_members", "_standings", "_runs", "_episodes",
-                     "_recent", "_lows", "_terminated"):  # fmt: skip
+                     "_recent", "_lows", "_lost_below", "_terminated"):  # fmt: skip
             setattr(self, name, getattr(twin, name))
 
 

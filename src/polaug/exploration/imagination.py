@@ -326,11 +326,43 @@ def imagined_return(laws: Laws, values: Callable[[FloatArray], FloatArray], star
     return total / len(z)
 
 
+@compiled
 def count_visit(laws: Laws, vision: Vision, state: FloatArray) -> None:
     """A state was visited: what is near it becomes less novel at once, not only at the next refit. In place."""
-    relevant = ((state - laws.centre) * laws.inverse * laws.relevance)[None]
-    near = bumps(relevant, vision.visited, vision.visited_length)[0]
-    pull = vision.counted @ near
-    change = np.outer(pull, pull / (1.0 + near @ pull))
-    vision.counted[:] -= change
-    vision.certainty[:] -= _NOVELTY_RIDGE * change
+    b, d = vision.visited.shape
+    near, pull = np.empty(b), np.zeros(b)
+    for j in range(b):
+        square = 0.0
+        for k in range(d):
+            difference = (state[k] - laws.centre[k]) * laws.inverse[k] * laws.relevance[k] - vision.visited[j, k]
+            square += difference * difference
+        near[j] = math.exp(-0.5 * square / vision.visited_length**2)
+    below = 1.0
+    for i in range(b):
+        for j in range(b):
+            pull[i] += vision.counted[i, j] * near[j]
+        below += near[i] * pull[i]
+    for i in range(b):
+        for j in range(b):
+            change = pull[i] * pull[j] / below
+            vision.counted[i, j] -= change
+            vision.certainty[i, j] -= _NOVELTY_RIDGE * change
+
+
+@compiled
+def hopeful_values(
+    laws: Laws, vision: Vision, older_laws: Laws, older: Vision, both: bool, state: FloatArray, gamma: float,
+    n_actions: int,
+) -> FloatArray:  # fmt: skip
+    """Q (A,) of one raw state: mean over the last visions, drawn to the optimum as far as the next state is novel."""
+    q, novelty = np.zeros(n_actions), np.zeros(n_actions)
+    z = np.empty(len(state))
+    for k in range(len(state)):
+        z[k] = min(max((state[k] - laws.centre[k]) * laws.inverse[k], -3.0), 3.0)
+    look_ahead(laws, vision, z, gamma, q, novelty, True)
+    if both:
+        for k in range(len(state)):
+            z[k] = min(max((state[k] - older_laws.centre[k]) * older_laws.inverse[k], -3.0), 3.0)
+        look_ahead(older_laws, older, z, gamma, q, np.zeros(1), False)
+        q *= 0.5
+    return (1.0 - novelty) * q + novelty * vision.optimum

@@ -9,7 +9,16 @@ import numpy as np
 from polaug.errors import StateError
 from polaug.exploration.base import Batch, FloatArray
 from polaug.exploration.dynamics import Dynamics, Laws
-from polaug.exploration.imagination import FOUND, SEARCHING, Hopes, Vision, count_visit, imagine, look_ahead, values_of
+from polaug.exploration.imagination import (
+    FOUND,
+    SEARCHING,
+    Hopes,
+    Vision,
+    count_visit,
+    hopeful_values,
+    imagine,
+    values_of,
+)
 from polaug.exploration.member import Member
 from polaug.exploration.returns import Returns
 from polaug.exploration.store import Store
@@ -67,12 +76,9 @@ class Imaginer(Member):
 
     def _hopeful(self, flat: FloatArray) -> FloatArray:
         """The completed Q (N,) of one state, drawn to the optimum as far as the next state is novel."""
-        q, novelty = np.zeros(self._n_actions), np.zeros(self._n_actions)
-        for k, (laws, vision) in enumerate(self._visions):
-            z = np.clip((flat - laws.centre) * laws.inverse, -3.0, 3.0)
-            look_ahead(laws, vision, z, self._gamma, q, novelty, k == 0)
-        hopeful: FloatArray = (1.0 - novelty) * q / len(self._visions) + novelty * self._visions[0][1].optimum
-        return hopeful
+        newest, oldest = self._visions[0], self._visions[-1]
+        both = len(self._visions) == _KEEP
+        return hopeful_values(*newest, *oldest, both, flat, self._gamma, self._n_actions)
 
     def values(self, flat: FloatArray) -> FloatArray:
         """The completed Q (n, N), mean over the last visions, without the optimism that only acting needs."""

@@ -43,9 +43,9 @@ class Store:
             self.actions[slot], self.features[slot] = batch.actions[i], batch.features[i]
             self.rewards[slot] = batch.rewards[i]
             self.terminated[slot], self.stamps[slot] = batch.terminated[i], self.steps
-        for seen in (batch.flat, batch.next_flat):
-            np.minimum(self.low, seen.min(axis=0), out=self.low)
-            np.maximum(self.high, seen.max(axis=0), out=self.high)
+            for seen in (batch.flat[i], batch.next_flat[i]):
+                np.minimum(self.low, seen, out=self.low)
+                np.maximum(self.high, seen, out=self.high)
 
     def written_since(self, step: int) -> IntArray:
         """Slots written after `step`."""

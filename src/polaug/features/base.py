@@ -75,5 +75,5 @@ class ActionFeatures(Protocol):
     def to_indices(self, actions: Any) -> NDArray[np.int64]:
         """Column (k,) of each action of the space; the nearest one when the space is continuous."""
 
-    def describe(self, actions: Any) -> NDArray[np.float64]:
-        """Features (k, n) of actions of the space, of the very action where the map knows more than the listed ones."""
+    def describe(self, actions: Any, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Features (k, n) of actions whose columns are `indices`; of the very actions if the map can tell."""

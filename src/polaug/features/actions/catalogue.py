@@ -80,9 +80,9 @@ class ActionCatalogue:
             raise invalid("indices", f"must be in [0, {self.n_actions})", int(bad), "Pass a column of Y.")
         return self._actions[indices]
 
-    def describe(self, actions: Any) -> NDArray[np.float64]:
-        """Features (k, n) of actions of the space; of the nearest listed ones unless a subclass knows better."""
-        return self._Y[self.to_indices(actions)]
+    def describe(self, actions: Any, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Features (k, n) of actions whose columns are `indices`: of the columns, unless a subclass knows better."""
+        return self._Y[indices]
 
     def _places(self, actions: Any) -> NDArray[np.float64]:
         """Places (k, d) in [−1, 1] of Box actions."""

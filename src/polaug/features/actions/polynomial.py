@@ -39,9 +39,9 @@ class PolynomialActions(ActionCatalogue):
         self._monomials = Monomials(d, degree, checked_coupling(coupling, d), highest=self._counts - 1)
         self._describe(self._monomials(self.u))
 
-    def describe(self, actions: Any) -> NDArray[np.float64]:
-        """Features (k, n) of actions of the space: of the very ones, where the space is continuous."""
+    def describe(self, actions: Any, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Features (k, n) of actions whose columns are `indices`: of the very ones, where the space is continuous."""
         if not self._continuous:
-            return super().describe(actions)
+            return super().describe(actions, indices)
         features: NDArray[np.float64] = self._monomials(self._places(actions))
         return features
