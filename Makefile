@@ -10,6 +10,9 @@ export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: demo test check bench docs setup clean
 
+demo: $(READY)
+	$(BIN)/polaug explore MountainCar-v0 --explorer committee,random --episodes 30 --seeds 3 --out runs/demo
+
 setup: $(READY)
 
 # constraints.txt pins what was tested, and torch to a build that needs no CUDA packages.
@@ -28,7 +31,10 @@ check: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.completion
+	$(BIN)/python -m benchmarks.rank_one
 	$(BIN)/python -m benchmarks.recovery
+	$(BIN)/python -m benchmarks.explorer_cost
+	$(BIN)/python -m benchmarks.explorers --workers 2
 
 clean:
 	rm -rf $(VENV) runs site

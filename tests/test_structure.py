@@ -3,6 +3,8 @@
 import ast
 import inspect
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,9 +57,11 @@ def test_only_the_border_imports_gymnasium_or_a_training_library():
 def test_exports_are_locked():
     """A name that appears or vanishes here is a change for users: change it together with the CHANGELOG."""
     assert sorted(polaug.__all__) == [
+        "Augmentation",
         "Explorer",
         "InductiveCompletion",
         "Transitions",
+        "augment",
         "canonical_distance",
         "cost",
         "errors",
@@ -65,9 +69,16 @@ def test_exports_are_locked():
         "make_explorer",
         "principal_angles",
         "solvers",
+        "transfers",
     ]
     for name in polaug.__all__:
         assert hasattr(polaug, name)
+
+
+def test_explorers_need_no_torch():
+    """`import polaug` stays light: whoever brings a training loop of their own need not load ours."""
+    code = "import sys, polaug; assert 'torch' not in sys.modules; assert polaug.augment; assert 'torch' in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_the_exception_tree_is_the_one_drawn():

@@ -148,7 +148,15 @@ class CommitteeExplorer(Explorer):
         if not self._model.ready:
             return None
         best = max(tried, key=self._worth) if tried else "model"
-        return self._members[best].values(flat)
+        values = self._members[best].values(flat)
+        if best != "linear":
+            return values
+        # Its scores rank actions but are no returns: the model's values, with the highest at the linear choice.
+        choice, rows = values.argmax(axis=1), np.arange(len(flat))
+        values = self._model.values(flat)
+        top = values.argmax(axis=1)
+        values[rows, choice], values[rows, top] = values[rows, top], values[rows, choice]
+        return values
 
     # -- who plays --------------------------------------------------------------------------------------------------
 

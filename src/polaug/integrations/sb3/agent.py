@@ -1,0 +1,134 @@
+"""What augmented agents of both kinds share: construction, the callback that watches, saving and loading."""
+
+from __future__ import annotations
+
+import inspect
+import io
+from typing import TYPE_CHECKING, Any
+
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.callbacks import BaseCallback, ConvertCallback
+from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+
+from polaug.config import Augmentation
+from polaug.errors import StateError
+from polaug.integrations.sb3 import saving
+from polaug.integrations.sb3.companion import Companion
+from polaug.integrations.sb3.students import family_of
+from polaug.transfer import transfer_class
+
+DEFAULT = Augmentation()
+
+
+class Watch(BaseCallback):
+    """Stands before the user's callbacks: they see the actor of an episode in its info, and rewards with the bonus."""
+
+    def __init__(self, actions: str) -> None:
+        super().__init__()
+        self._actions = actions  # the local variable of SB3's loop that holds what went to the environment
+
+    def _on_step(self) -> bool:
+        companion: Companion = getattr(self.model, "_polaug")  # noqa: B009 (mypy: SB3's class has no such attribute)
+        news = bool(companion.after_step(self.model, self.locals, self.locals[self._actions]))
+        if companion.lesson_due():
+            companion.teach()
+            news = True
+        if news:
+            for name, value in companion.statistics().items():
+                self.logger.record(f"augment/{name}", value)
+        return True
+
+
+if TYPE_CHECKING:  # mypy sees what the mixin is mixed into
+    _Host = BaseAlgorithm
+else:
+    _Host = object
+
+
+class AugmentedAgent(_Host):
+    """Mixed in before an SB3 class. Everything added lives in `_polaug`; None there is the plain agent to the bit."""
+
+    _polaug: Companion | None
+    _action_variable: str  # of SB3's collection loop
+
+    def __init__(self, *args: Any, augmentation: Augmentation | None = DEFAULT, **kwargs: Any) -> None:
+        self._polaug = None if augmentation is None else Companion(augmentation)
+        if self._polaug is not None:
+            kwargs = self._with_n_step(args, kwargs)
+        super().__init__(*args, **kwargs)
+
+    def _with_n_step(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """n-step returns where the transfer needs them and the user has not said otherwise."""
+        assert self._polaug is not None
+        settings, cls = self._polaug.settings, type(self)
+        parameters = inspect.signature(super().__init__).parameters
+        custom_buffer = kwargs.get("replay_buffer_class") is not None or kwargs.get("optimize_memory_usage")
+        if not issubclass(cls, OffPolicyAlgorithm) or "n_steps" not in parameters or custom_buffer:
+            return kwargs
+        given = set(kwargs) | set(list(parameters)[: len(args)])
+        if "n_steps" in given or not transfer_class(settings.transfer, family_of(cls)).n_step:
+            return kwargs
+        return kwargs | {"n_steps": settings.n_step}
+
+    # -- hooks of SB3 -----------------------------------------------------------------------------------------------
+
+    def _setup_model(self) -> None:
+        super()._setup_model()  # type: ignore[safe-super]  # abstract in SB3's base, not in its agents
+        if self._polaug is not None:
+            self._polaug.attach(self)
+
+    def set_env(self, *args: Any, **kwargs: Any) -> None:
+        """As SB3's."""
+        super().set_env(*args, **kwargs)
+        if self._polaug is not None:
+            self._polaug.attach(self)
+
+    def _setup_learn(
+        self,
+        total_timesteps: int,
+        callback: Any = None,
+        reset_num_timesteps: bool = True,
+        tb_log_name: str = "run",
+        progress_bar: bool = False,
+    ) -> Any:
+        restarts = reset_num_timesteps or self._last_obs is None
+        result = super()._setup_learn(total_timesteps, callback, reset_num_timesteps, tb_log_name, progress_bar)
+        if self._polaug is not None and restarts:
+            self._polaug.handover.begin(self.n_envs)
+        return result
+
+    def _init_callback(self, callback: Any, progress_bar: bool = False) -> Any:
+        if self._polaug is not None:
+            callbacks = callback if isinstance(callback, list) else [] if callback is None else [callback]
+            callbacks = [c if isinstance(c, BaseCallback) else ConvertCallback(c) for c in callbacks]
+            callback = [Watch(self._action_variable), *callbacks]
+        return super()._init_callback(callback, progress_bar)
+
+    # -- files ------------------------------------------------------------------------------------------------------
+
+    def _excluded_save_params(self) -> list[str]:
+        return [*super()._excluded_save_params(), "_polaug"]
+
+    def save(self, path: Any, exclude: Any = None, include: Any = None) -> None:
+        """As SB3's, with the augmentation as plain arrays in the same zip, written whole or not at all."""
+        archive = io.BytesIO()
+        super().save(archive, exclude=exclude, include=include)
+        saving.write(path, archive, None if self._polaug is None else self._polaug.state_dict())
+
+    @classmethod
+    def load(cls, path: Any, env: Any = None, *args: Any, augmentation: Any = DEFAULT, **kwargs: Any) -> Any:
+        """As SB3's; the saved settings hold unless `augmentation` is passed (None: go on without)."""
+        state = saving.read(path)
+        companion: Companion | None
+        if augmentation is None:
+            companion = None
+        elif augmentation is not DEFAULT:
+            companion = Companion(augmentation, state)
+        elif state is None:
+            companion = None  # saved by the plain agent: it stays one
+        else:
+            try:
+                companion = Companion(Augmentation.from_json(str(state["augmentation"])), state)
+            except KeyError as fault:
+                raise StateError(f"{path}: the augmentation's part lacks {fault}. Load another file.") from fault
+        return super().load(path, env, *args, **kwargs, _polaug=companion)

@@ -1,0 +1,74 @@
+"""Replay buffers that draw half of every minibatch from high-value and half from low-value rollouts.
+
+Defined here by name, not made on the fly, so that SB3's `save_replay_buffer` can store them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from stable_baselines3.common import buffers
+from stable_baselines3.common.buffers import ReplayBuffer
+
+from polaug.transfer.balance import balanced
+
+if TYPE_CHECKING:
+    _Buffer = ReplayBuffer
+else:
+    _Buffer = object
+
+
+class BalancedSampling(_Buffer):
+    """Mixed in before a replay buffer: remembers the return of the episode that each row belongs to."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        shape = (self.buffer_size, self.n_envs)
+        self.episode_returns = np.full(shape, np.nan)  # NaN: not ended yet
+        self._first = np.zeros(self.n_envs, dtype=np.int64)  # rows ever added, at the start
+        self._added = 0
+
+    def add(self, *args: Any, **kwargs: Any) -> None:
+        """As the parent's; fills in the return of an episode when it ends."""
+        row = self.pos
+        self.episode_returns[row] = np.nan
+        super().add(*args, **kwargs)
+        self._added += 1
+        for env in np.flatnonzero(self.dones[row]).tolist():
+            length = min(self._added - int(self._first[env]), self.buffer_size)
+            rows = (row - np.arange(length)) % self.buffer_size
+            self.episode_returns[rows, env] = self.rewards[rows, env].sum()
+            self._first[env] = self._added
+
+    def sample(self, batch_size: int, env: Any = None) -> Any:
+        """Half a minibatch from each kind of rollout, once there are both."""
+        values = self.episode_returns[: self.size()]
+        known = np.isfinite(values)
+        means = np.where(known, values, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+        rng = np.random.default_rng(np.random.randint(2**31))  # noqa: NPY002 (seeded by SB3's own generator)
+        pool = balanced(np.where(known.any(axis=1), means, np.nan), rng)
+        if pool is None:
+            return super().sample(batch_size, env=env)
+        return self._get_samples(rng.choice(pool, size=batch_size), env=env)
+
+
+class BalancedReplayBuffer(BalancedSampling, ReplayBuffer):
+    """SB3's replay buffer with balanced sampling."""
+
+
+BALANCED: dict[type[ReplayBuffer], type[ReplayBuffer]] = {ReplayBuffer: BalancedReplayBuffer}
+
+
+def n_step_buffer() -> type[ReplayBuffer] | None:
+    """SB3's n-step buffer, where its version has one."""
+    found: type[ReplayBuffer] | None = getattr(buffers, "NStepReplayBuffer", None)
+    return found
+
+
+if n_step_buffer() is not None:
+
+    class BalancedNStepReplayBuffer(BalancedSampling, buffers.NStepReplayBuffer):
+        """SB3's n-step replay buffer with balanced sampling."""
+
+    BALANCED[buffers.NStepReplayBuffer] = BalancedNStepReplayBuffer

@@ -1,0 +1,204 @@
+"""The one object that an augmented agent carries: explorer, hand-over and teacher, and what they have seen.
+
+It reads raw observations and rewards, also under VecNormalize, and tells terminations from time limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from polaug.config import Augmentation
+from polaug.errors import PolaugError, StateError, UnsupportedSpaceError, invalid
+from polaug.exploration import Explorer, Transitions, make_explorer
+from polaug.integrations.handover import Episode, Handover
+from polaug.integrations.sb3.students import family_of, student_of
+from polaug.state import State, generator_state, part, prefixed, restored_generator
+from polaug.transfer import Transfer, make_transfer
+from polaug.transfer.as_published import TAU_E, TAU_Q
+
+Result = TypeVar("Result")
+
+
+class Companion:
+    """Built with settings; `attach` builds the rest as soon as there is an environment."""
+
+    def __init__(self, settings: Augmentation, state: State | None = None) -> None:
+        if not isinstance(settings, Augmentation):
+            raise invalid("augmentation", "must be a polaug.Augmentation or None", settings, "Pass Augmentation().")
+        self.settings = settings
+        self._pending = state  # loaded, but there is no environment to build the explorer for yet
+        self.explorer: Explorer
+        self.handover: Handover
+        self.transfer: Transfer
+        self._observations: Any = None
+        self._since_lesson = 0
+        self._log: dict[str, float] = {}
+
+    # -- building ---------------------------------------------------------------------------------------------------
+
+    @property
+    def attached(self) -> bool:
+        """There is an environment, and everything is built."""
+        return hasattr(self, "transfer")
+
+    def attach(self, model: Any) -> None:
+        """Build explorer, hand-over and transfer for `model`, once it has an environment."""
+        if self.attached or model.env is None:
+            return
+        settings = self.settings
+        seed = settings.seed if settings.seed is not None else (model.seed or 0)
+        space = _raw_observation_space(model)
+        if isinstance(settings.explorer, str):
+            explorer = make_explorer(
+                settings.explorer, space, model.action_space, seed=seed, **settings.explorer_options
+            )
+        else:
+            explorer = settings.explorer(space, model.action_space, seed=seed, **settings.explorer_options)
+            if not isinstance(explorer, Explorer):
+                raise invalid("explorer", "must give a polaug.Explorer", explorer, "Derive it from polaug.Explorer.")
+        transfer = make_transfer(settings, student_of(model), explorer, np.random.default_rng([seed, 4]))
+        self._tau_q = settings.tau_q
+        tau_e = settings.tau_e
+        if not transfer.hands_over_by_itself:
+            tau_e = TAU_E if tau_e is None else tau_e
+            self._tau_q = TAU_Q if self._tau_q is None else self._tau_q
+        warm_up = 0 if family_of(type(model)) == "policy_gradient" else int(model.learning_starts)
+        handover = Handover(settings, steers=explorer.steers, automatic=transfer.hands_over_by_itself, tau_e=tau_e,
+                            warm_up=warm_up)  # fmt: skip
+        self.explorer, self.handover, self.transfer = explorer, handover, transfer
+        if self._pending is not None:
+            self._restore(self._pending)
+            self._pending = None
+
+    # -- a step -----------------------------------------------------------------------------------------------------
+
+    def look(self, model: Any) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Remember the raw observations that actions are about to be chosen for.
+
+        Gives where the explorer drives (n,), and where the agent takes an exam (n,).
+        """
+        normalizer = model.get_vec_normalize_env()
+        self._observations = model._last_obs if normalizer is None else normalizer.get_original_obs()
+        if len(self.handover.drivers) != model.n_envs:
+            self.handover.begin(model.n_envs)
+        return self.handover.drivers.copy(), self.handover.exams.copy()
+
+    def act(self) -> NDArray[Any]:
+        """The explorer's actions for all environments."""
+        return self._guarded("act", lambda: self.explorer.act(self._observations))
+
+    def after_step(self, model: Any, step: dict[str, Any], actions: NDArray[Any]) -> list[Episode]:
+        """Take in what the environments answered; `step` holds SB3's new_obs, rewards, dones and infos."""
+        if self._observations is None:
+            return []
+        dones, infos = np.asarray(step["dones"], dtype=np.bool_), step["infos"]
+        normalizer = model.get_vec_normalize_env()
+        following = step["new_obs"] if normalizer is None else normalizer.get_original_obs()
+        rewards = np.asarray(step["rewards"] if normalizer is None else normalizer.get_original_reward(), dtype=float)
+        truncated = np.zeros_like(dones)
+        if dones.any():
+            following = np.array(following)
+            for env in np.flatnonzero(dones).tolist():
+                truncated[env] = bool(infos[env].get("TimeLimit.truncated", False))
+                last = infos[env].get("terminal_observation")
+                if last is not None:
+                    following[env] = last if normalizer is None else normalizer.unnormalize_obs(np.asarray(last))
+        actions = np.asarray(actions, dtype=model.action_space.dtype)  # SB3 samples MultiBinary actions as floats
+        transitions = Transitions(self._observations, actions, rewards, following, dones & ~truncated, truncated)
+        learns = not self.handover.retired and (self._tau_q is None or self.handover.steps < self._tau_q)
+        if learns or self.handover.drivers.any():
+            self._guarded("observe", lambda: self.explorer.observe(transitions))
+        if self.explorer.pays:
+            self._pay(
+                normalizer, step["rewards"], rewards, self._guarded("bonus", lambda: self.explorer.bonus(transitions))
+            )
+        self.transfer.watch(transitions)
+        episodes = self.handover.step(rewards, dones)
+        for episode in episodes:
+            infos[episode.environment]["actor"] = "explorer" if episode.by_explorer else "agent"
+        self._observations = None
+        self._since_lesson += len(dones)
+        return episodes
+
+    def _pay(self, normalizer: Any, paid: NDArray[Any], raw: NDArray[Any], bonus: NDArray[Any]) -> None:
+        """Add the bonus in place, before SB3 stores the rewards: GAE and replay see it, in units of raw rewards."""
+        if normalizer is None:
+            paid += bonus.astype(paid.dtype)
+            return
+        paid[:] = normalizer.normalize_reward(raw + bonus)
+        normalizer.old_reward = raw + bonus  # what off-policy agents store
+
+    def lesson_due(self) -> bool:
+        """Enough steps since the last lesson, and something to teach."""
+        return self._since_lesson >= self.settings.teach_every and self.handover.teaching > 0.0
+
+    def teach(self) -> None:
+        """One lesson."""
+        self._since_lesson = 0
+        weight = self.handover.teaching
+        self._log = self._guarded("teach", lambda: self.transfer.teach(weight))
+
+    def statistics(self) -> dict[str, float]:
+        """Scalars to log."""
+        handover = self.handover
+        rows = {
+            "explorer_share": handover.explorer_steps / max(handover.steps, 1), "target_share": handover.share,
+            "explorer_acts": float(handover.drivers.mean()), "explorer_return": handover.explorer_return,
+            "agent_return": handover.agent_return, "exam_return": handover.exam_return, "teaching": handover.teaching,
+        }  # fmt: skip
+        rows |= {f"explorer_{name}": value for name, value in self.explorer.statistics().items()} | self._log
+        return {name: value for name, value in rows.items() if np.isfinite(value)}
+
+    def _guarded(self, what: str, call: Callable[[], Result]) -> Result:
+        try:
+            return call()
+        except PolaugError:
+            raise
+        except Exception as fault:
+            given = self.settings.explorer
+            name = given if isinstance(given, str) else type(self.explorer).__name__
+            raise PolaugError(f"explorer {name!r}: {what} failed with {type(fault).__name__}: {fault}. The agent is "
+                              "unharmed and can be saved; mend the explorer or pass another.") from fault  # fmt: skip
+
+    # -- state ------------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> State:
+        """Plain arrays."""
+        head: State = {"version": np.array(1), "augmentation": np.array(self.settings.to_json())}
+        if not self.attached:
+            return head if self._pending is None else self._pending | head
+        return (
+            head
+            | {"since_lesson": np.array(self._since_lesson), "generator": generator_state(self.transfer.rng)}
+            | prefixed("explorer", self.explorer.state_dict())
+            | prefixed("handover", self.handover.state_dict())
+            | prefixed("transfer", self.transfer.state_dict())
+        )
+
+    def _restore(self, state: State) -> None:
+        if "since_lesson" not in state:
+            return  # saved before it ever met an environment
+        try:
+            self.explorer.load_state_dict(part("explorer", state))
+            self.handover.load_state_dict(part("handover", state))
+            self.transfer.load_state_dict(part("transfer", state))
+            self.transfer.rng = restored_generator(state["generator"])
+            self._since_lesson = int(state["since_lesson"])
+        except (KeyError, TypeError, IndexError) as fault:
+            raise StateError(f"the augmentation's part is damaged ({fault!r}). Load another file.") from fault
+
+
+def _raw_observation_space(model: Any) -> Any:
+    normalizer = model.get_vec_normalize_env()
+    space = model.observation_space if normalizer is None else normalizer.venv.observation_space
+    if isinstance(space, spaces.Dict):
+        raise UnsupportedSpaceError(
+            "observation_space: Dict observations cannot be augmented. Wrap the environment in "
+            "gymnasium.wrappers.FlattenObservation, or pass augmentation=None."
+        )
+    return space

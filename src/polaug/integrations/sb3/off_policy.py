@@ -1,0 +1,74 @@
+"""DQN, QRDQN, SAC, TD3, DDPG and TQC: the explorer acts in the agent's place, the replay buffer gets everything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+
+from polaug.errors import invalid
+from polaug.integrations.sb3.agent import AugmentedAgent
+from polaug.integrations.sb3.balanced import BALANCED, n_step_buffer
+from polaug.transfer.balance import Balance
+
+if TYPE_CHECKING:
+    _Host = OffPolicyAlgorithm
+else:
+    _Host = object
+
+
+class AugmentedOffPolicy(AugmentedAgent, _Host):
+    """Hooks for agents with a replay buffer."""
+
+    _action_variable = "actions"
+
+    def _setup_model(self) -> None:
+        super()._setup_model()
+        if self._polaug is not None and self.replay_buffer_class is n_step_buffer():
+            self.replay_buffer_class = None  # `n_steps` says it all; with the class SB3 would warn on loading
+        if self._polaug is not None and self._polaug.attached and isinstance(self._polaug.transfer, Balance):
+            self._balance()
+
+    def _balance(self) -> None:
+        """Swap the buffer that was just built, still empty, for one that draws from both kinds of rollouts."""
+        plain = type(self.replay_buffer)
+        if plain not in BALANCED:
+            raise invalid("transfer", '"balance" needs SB3\'s own replay buffer', plain.__name__,
+                          "Leave replay_buffer_class out.")  # fmt: skip
+        self.replay_buffer = BALANCED[plain](
+            self.buffer_size, self.observation_space, self.action_space, device=self.device, n_envs=self.n_envs,
+            **self.replay_buffer_kwargs,
+        )  # fmt: skip
+
+    def _sample_action(self, learning_starts: int, action_noise: Any = None, n_envs: int = 1) -> Any:
+        if self._polaug is None:
+            return super()._sample_action(learning_starts, action_noise, n_envs)
+        drivers, exams = self._polaug.look(self)
+        if not (drivers | exams).any():
+            return super()._sample_action(learning_starts, action_noise, n_envs)
+        actions: NDArray[Any] | None = None
+        stored: NDArray[Any] | None = None
+        if not (drivers | exams).all():
+            actions, stored = super()._sample_action(learning_starts, action_noise, n_envs)
+        for rows, choose in ((exams, self._best_action), (drivers, self._polaug.act)):
+            if rows.any():
+                chosen = choose()
+                box = isinstance(self.action_space, spaces.Box)
+                scaled = self.policy.scale_action(chosen) if box else chosen
+                actions, stored = _replaced(actions, rows, chosen), _replaced(stored, rows, scaled)
+        return actions, stored
+
+    def _best_action(self) -> NDArray[Any]:
+        """What the agent would do without exploration noise."""
+        assert self._last_obs is not None  # SB3 has reset the environments
+        return self.predict(self._last_obs, deterministic=True)[0]
+
+
+def _replaced(actions: NDArray[Any] | None, rows: NDArray[np.bool_], others: NDArray[Any]) -> NDArray[Any]:
+    """`actions` with the rows of `others` where `rows` says so."""
+    if actions is None:
+        return others
+    return np.where(rows.reshape(-1, *[1] * (actions.ndim - 1)), others, actions)

@@ -1,0 +1,66 @@
+"""The augmentation's entry in SB3's zip: a NumPy archive without pickles, written whole or not at all."""
+
+from __future__ import annotations
+
+import io
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from polaug.errors import StateError
+from polaug.state import State
+
+ENTRY = "polaug.npz"
+
+
+def write(path: Any, archive: io.BytesIO, state: State | None) -> None:
+    """Put `state` beside what SB3 wrote into `archive`, and all of it to `path`: a file name or an open file."""
+    if state is not None:
+        arrays = io.BytesIO()
+        np.savez_compressed(arrays, allow_pickle=False, **state)
+        with zipfile.ZipFile(archive, mode="a") as content:
+            content.writestr(ENTRY, arrays.getvalue())
+    if not isinstance(path, (str, os.PathLike)):
+        path.write(archive.getvalue())
+        return
+    target = Path(path)
+    if target.suffix == "":  # as SB3 does
+        target = target.with_name(f"{target.name}.zip")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(archive.getvalue())
+        Path(temporary).replace(target)  # the last checkpoint stays whole if this one is cut short
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read(path: Any) -> State | None:
+    """The entry of a saved agent; None if it was saved without one."""
+    if isinstance(path, (str, os.PathLike)):
+        target = Path(path)
+        source: Any = target if target.is_file() else target.with_name(f"{target.name}.zip")
+    else:
+        source = path
+    try:
+        with zipfile.ZipFile(source) as content:
+            # A file cut short can still look like a zip: the archive inside it has an ending of its own.
+            if "data" not in content.namelist():
+                raise StateError(f"{path}: damaged, it lacks the agent itself. Load another file.")
+            if ENTRY not in content.namelist():
+                return None
+            with np.load(io.BytesIO(content.read(ENTRY)), allow_pickle=False) as arrays:
+                return dict(arrays.items())
+    except (zipfile.BadZipFile, ValueError, OSError, EOFError) as fault:
+        if isinstance(fault, (FileNotFoundError, StateError)):
+            raise
+        raise StateError(f"{path}: damaged, or not a saved agent ({fault}). Load another file.") from fault
+    finally:
+        if not isinstance(path, (str, os.PathLike)):
+            path.seek(0)

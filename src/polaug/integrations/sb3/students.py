@@ -1,0 +1,169 @@
+"""Stable-Baselines3 agents as students: what a teacher may ask of their networks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.distributions import (
+    BernoulliDistribution,
+    CategoricalDistribution,
+    DiagGaussianDistribution,
+    MultiCategoricalDistribution,
+)
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+from stable_baselines3.common.torch_layers import FlattenExtractor
+
+from polaug.errors import invalid
+from polaug.transfer import Student
+
+Tensor = torch.Tensor
+
+
+def family_of(agent: type[BaseAlgorithm]) -> str:
+    """The kind of agent that transfers distinguish, from what the class trains."""
+    if issubclass(agent, OnPolicyAlgorithm):
+        return "policy_gradient"
+    # Agents of the DQN kind are the ones with an exploration schedule and no actor.
+    return "value_based" if "exploration_schedule" in _annotations(agent) else "actor_critic"
+
+
+def _annotations(agent: type) -> set[str]:
+    return {name for base in agent.__mro__ for name in getattr(base, "__annotations__", {})}
+
+
+def student_of(model: Any) -> Student:
+    """The agent of `model` as a student; networks are looked up at every call, since loading may replace them."""
+    family = family_of(type(model))
+
+    def tensor(observations: Any) -> Tensor:
+        normalizer = model.get_vec_normalize_env()
+        if normalizer is not None:
+            observations = normalizer.normalize_obs(observations)
+        return model.policy.obs_to_tensor(observations)[0]  # type: ignore[no-any-return]
+
+    common: dict[str, Any] = {
+        "family": family, "gamma": float(model.gamma), "tensor": tensor, "actions": _action_reader(model),
+        "first_layers": lambda: _first_layers(model),
+    }  # fmt: skip
+    if family == "value_based":
+        return Student(parameters=lambda: list(_value_net(model).parameters()), values=lambda s: _values(model, s),
+                       evaluate=lambda s, a: (None, _values(model, s).gather(1, a[:, :1].long())[:, 0]),
+                       sync=lambda: _sync(model), reward_scale=lambda: _reward_scale(model), **common)  # fmt: skip
+    if family == "policy_gradient":
+        spoken: dict[str, Any] = (
+            {"gaussian": lambda s: _gaussian(model, s)}
+            if isinstance(model.action_space, spaces.Box)
+            else {"log_probs": lambda s: _factors(model.policy.get_distribution(s))}
+        )
+        return Student(parameters=lambda: list(model.policy.parameters()),
+                       evaluate=lambda s, a: _evaluate_policy(model, s, a), **spoken, **common)  # fmt: skip
+    return Student(parameters=lambda: list(model.actor.parameters()),
+                   gaussian=lambda s: (_actor_mean(model, s), None),
+                   evaluate=lambda s, a: _evaluate_actor(model, s, a), **common)  # fmt: skip
+
+
+def _action_reader(model: Any) -> Any:
+    """Actions of the environment as tensors: whole numbers counted from 0 (n, factors), or numbers in [−1, 1]."""
+    space = model.action_space
+    if isinstance(space, spaces.Box):
+        low, high = space.low.reshape(-1), space.high.reshape(-1)
+
+        def scaled(actions: Any) -> Tensor:
+            flat = np.asarray(actions, dtype=np.float32).reshape(len(actions), -1)
+            return torch.as_tensor(2.0 * (flat - low) / (high - low) - 1.0, device=model.device)
+
+        return scaled
+    start = np.asarray(getattr(space, "start", 0)).reshape(-1)
+    return lambda actions: torch.as_tensor(np.asarray(actions).reshape(len(actions), -1) - start, device=model.device)
+
+
+def _first_layers(model: Any) -> list[Tensor]:
+    """Weights that multiply the observation itself: the first layers behind an extractor that only flattens."""
+    space = model.observation_space
+    if not isinstance(space, spaces.Box) or model.policy.features_extractor_class is not FlattenExtractor:
+        return []
+    size = int(np.prod(space.shape))
+    stacks = [part for part in model.policy.modules() if isinstance(part, torch.nn.Sequential) and len(part)]
+    first = [stack[0] for stack in stacks if isinstance(stack[0], torch.nn.Linear)]
+    return [layer.weight for layer in first if layer.in_features == size]
+
+
+def _reward_scale(model: Any) -> float:
+    normalizer = model.get_vec_normalize_env()
+    if normalizer is None or not normalizer.norm_reward:
+        return 1.0
+    return float(1.0 / np.sqrt(normalizer.ret_rms.var + normalizer.epsilon))
+
+
+def _value_net(model: Any) -> torch.nn.Module:
+    net = getattr(model, "q_net", None)
+    return net if net is not None else model.quantile_net  # type: ignore[no-any-return]
+
+
+def _sync(model: Any) -> None:
+    target = getattr(model, "q_net_target", None)
+    target = target if target is not None else model.quantile_net_target
+    target.load_state_dict(_value_net(model).state_dict())
+
+
+def _values(model: Any, states: Tensor) -> Tensor:
+    values: Tensor = _value_net(model)(states)
+    return values if values.dim() == 2 else values.mean(dim=1)  # quantiles (n, quantiles, N)
+
+
+def _factors(distribution: Any) -> list[Tensor]:
+    if isinstance(distribution, CategoricalDistribution):
+        return [distribution.distribution.logits]
+    if isinstance(distribution, MultiCategoricalDistribution):
+        return [part.logits for part in distribution.distribution]
+    if isinstance(distribution, BernoulliDistribution):
+        logits = distribution.distribution.logits
+        both = torch.stack([torch.nn.functional.logsigmoid(-logits), torch.nn.functional.logsigmoid(logits)], dim=2)
+        return list(both.unbind(dim=1))
+    raise invalid("policy", "must have a categorical or Bernoulli distribution", type(distribution).__name__,
+                  'Pass transfer="as_published" or "imitate", which need no other.')  # fmt: skip
+
+
+def _gaussian(model: Any, states: Tensor) -> tuple[Tensor, Tensor | None]:
+    distribution = model.policy.get_distribution(states)
+    mean = distribution.mode().flatten(1)
+    if model.policy.squash_output:
+        return mean, None
+    low = torch.as_tensor(model.action_space.low.reshape(-1), device=mean.device)
+    half = torch.as_tensor(model.action_space.high.reshape(-1), device=mean.device).sub(low) / 2.0
+    scaled = (mean - low) / half - 1.0
+    if isinstance(distribution, DiagGaussianDistribution):
+        return scaled, torch.log(distribution.distribution.stddev / half)
+    return scaled, None
+
+
+def _actor_mean(model: Any, states: Tensor) -> Tensor:
+    # SAC's and TQC's actors sample unless told otherwise; TD3's and DDPG's have nothing to sample.
+    return model.actor._predict(states, deterministic=True).flatten(1)  # type: ignore[no-any-return]
+
+
+def _evaluate_policy(model: Any, states: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+    space = model.action_space
+    if isinstance(space, spaces.Box):
+        if not model.policy.squash_output:
+            low, high = (torch.as_tensor(b.reshape(-1), device=actions.device) for b in (space.low, space.high))
+            actions = low + (actions + 1.0) / 2.0 * (high - low)
+        actions = actions.reshape(-1, *space.shape)
+    elif isinstance(space, spaces.Discrete):
+        actions = actions[:, 0]
+    values, log_probs, _ = model.policy.evaluate_actions(states, actions)
+    return log_probs, values.flatten()
+
+
+def _evaluate_actor(model: Any, states: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+    """Closeness of the actor to the action in place of log π, and the critic's value of the actor's own choice."""
+    mean = _actor_mean(model, states)
+    with torch.no_grad():
+        critics = model.critic(states, mean)
+        joined = torch.cat(critics, dim=1) if isinstance(critics, tuple) else critics.flatten(1)
+        values = joined.min(dim=1).values if isinstance(critics, tuple) else joined.mean(dim=1)
+    return -(mean - actions).square().mean(dim=1), values

@@ -1,0 +1,129 @@
+"""One explorer alone on one task: every step counts, seeds repeat, and who drove is written down."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from polaug.checks import whole
+from polaug.exploration import Explorer, Transitions, make_explorer
+from polaug.state import State
+from polaug.study.maps import Visits
+from polaug.study.tasks import Task
+from polaug.study.tasks import task as find_task
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One finished episode; `step` counts all environment steps up to its end, from 1."""
+
+    episode: int
+    step: int
+    return_: float
+    length: int
+    actor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exploration:
+    """What a run gave: its episodes, the explorer as it is now, the time it took, and maps if the state is 2-D."""
+
+    episodes: tuple[Episode, ...]
+    explorer: Explorer
+    seconds: float
+    explorer_seconds: float
+    maps: State | None = None
+
+    @property
+    def returns(self) -> list[float]:
+        """The return of each episode."""
+        return [episode.return_ for episode in self.episodes]
+
+    @property
+    def steps(self) -> int:
+        """All environment steps."""
+        return self.episodes[-1].step if self.episodes else 0
+
+
+def explore(
+    task: str | Task,
+    explorer: str = "committee",
+    *,
+    episodes: int = 40,
+    seed: int = 0,
+    options: Mapping[str, Any] | None = None,
+    progress: Callable[[Episode], None] | None = None,
+) -> Exploration:
+    """Let `explorer` drive for some episodes; `progress` is called after each of them.
+
+    The same task, explorer, options and seed give the same episodes. The environment is closed in any case.
+    """
+    whole("episodes", episodes, 1)
+    whole("seed", seed, 0)
+    found = find_task(task)
+    with contextlib.closing(found.make()) as env:
+        made = make_explorer(explorer, env.observation_space, env.action_space, seed=seed, **(options or {}))
+        return drive(env, made, episodes=episodes, seed=seed, progress=progress)
+
+
+def drive(
+    env: gym.Env[Any, Any],
+    explorer: Explorer,
+    *,
+    episodes: int,
+    seed: int,
+    progress: Callable[[Episode], None] | None = None,
+) -> Exploration:
+    """`explore` for an environment and an explorer that exist already; the environment stays open."""
+    # The environment must not draw the same numbers as the explorer, so its seed is another one.
+    env_seed = int(np.random.SeedSequence([seed, 1]).generate_state(1)[0])
+    start, thinking, step = time.perf_counter(), 0.0, 0
+    done: list[Episode] = []
+    visits = Visits.of(env.observation_space)
+    observation, _ = env.reset(seed=env_seed)
+    for number in range(1, episodes + 1):
+        if number > 1:
+            observation, _ = env.reset()
+        total, length, ended = 0.0, 0, False
+        while not ended:
+            before = time.perf_counter()
+            actions = explorer.act(batch_of_one(observation))
+            thinking += time.perf_counter() - before
+            following, reward, terminated, truncated, _ = env.step(_member(actions[0]))
+            transition = Transitions(
+                batch_of_one(observation), actions, np.array([float(reward)]), batch_of_one(following),
+                np.array([bool(terminated)]), np.array([bool(truncated)]),
+            )  # fmt: skip
+            before = time.perf_counter()
+            explorer.observe(transition)
+            thinking += time.perf_counter() - before
+            if visits is not None:
+                visits.add(observation)
+            total, length = total + float(reward), length + 1
+            observation, ended = following, bool(terminated or truncated)
+        step += length
+        done.append(Episode(number, step, total, length, "explorer"))
+        if progress is not None:
+            progress(done[-1])
+    maps = None if visits is None else visits.maps(explorer.q_values)
+    return Exploration(tuple(done), explorer, time.perf_counter() - start, thinking, maps)
+
+
+def batch_of_one(observation: Any) -> Any:
+    """An observation as a vector of one environment would show it: Tuple and Dict observations part by part."""
+    if isinstance(observation, tuple):
+        return tuple(batch_of_one(part) for part in observation)
+    if isinstance(observation, dict):
+        return {key: batch_of_one(part) for key, part in observation.items()}
+    return np.asarray(observation)[None]
+
+
+def _member(action: Any) -> Any:
+    """A Discrete action as a plain int, which every environment takes."""
+    return action.item() if isinstance(action, np.generic) else action

@@ -1,0 +1,50 @@
+"""Box 4: how rollouts teach the agent. Start at `make_transfer`.
+
+To add a way, write one file that defines it and add one line to METHODS; its name is the file's.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from polaug.config import Augmentation
+from polaug.errors import unknown
+from polaug.exploration import Explorer
+from polaug.transfer.as_published import AsPublished
+from polaug.transfer.balance import Balance
+from polaug.transfer.base import Rollout, Student, Transfer
+from polaug.transfer.imitate import Imitate
+from polaug.transfer.kickstart import Kickstart
+from polaug.transfer.margin import Margin
+from polaug.transfer.replay import Replay
+
+__all__ = ["METHODS", "Rollout", "Student", "Transfer", "make_transfer", "transfer_class", "transfers"]
+
+METHODS: dict[str, type[Transfer]] = {
+    "as_published": AsPublished,
+    "balance": Balance,
+    "imitate": Imitate,
+    "kickstart": Kickstart,
+    "margin": Margin,
+    "replay": Replay,
+}
+
+_AUTOMATIC = {"policy_gradient": "kickstart", "actor_critic": "kickstart", "value_based": "margin"}
+
+
+def transfers() -> tuple[str, ...]:
+    """The names of the ways to teach."""
+    return tuple(METHODS)
+
+
+def transfer_class(name: str, family: str) -> type[Transfer]:
+    """The class called `name`; "auto" is what measurements favour for the family of agents."""
+    name = _AUTOMATIC[family] if name == "auto" else name
+    if name not in METHODS:
+        raise unknown("transfer", name, (*METHODS, "auto"))
+    return METHODS[name]
+
+
+def make_transfer(settings: Augmentation, student: Student, explorer: Explorer, rng: np.random.Generator) -> Transfer:
+    """The way of teaching that `settings` ask for, for this student and explorer."""
+    return transfer_class(settings.transfer, student.family)(settings, student, explorer, rng)

@@ -1,0 +1,163 @@
+"""What a way of teaching may ask of an agent (`Student`), what it may ask of its surroundings (`Lesson`), and what it
+must offer (`Transfer`).
+
+No training library is known here: an integration wraps its agent into a `Student`, whose callables take and give
+tensors, and calls `watch`, `select` and `teach` at the right moments.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from polaug.config import Augmentation
+from polaug.errors import invalid
+from polaug.exploration import Explorer, Transitions
+from polaug.state import State
+from polaug.transfer.memory import Memory
+from polaug.transfer.optimizer import TeachingOptimizer
+
+Tensor = torch.Tensor
+
+
+def _nothing() -> None:
+    pass
+
+
+def _one() -> float:
+    return 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Student:
+    """An agent as its teacher sees it. `family` is "policy_gradient", "actor_critic" or "value_based".
+
+    `tensor` turns raw observations into the network's input. Of the three outputs the agent has those that it can give:
+    `log_probs` (one tensor (n, choices) for each factor of a discrete action), `gaussian` (mean (n, d), in units where
+    the action space is [−1, 1], and log standard deviation or None) and `values` (Q (n, N) of all discrete actions).
+    `evaluate` gives log π(a|s) or None, and the value estimate: V(s), or Q(s, a) for value-based agents.
+    `first_layers` are weights (h, d) that multiply the d numbers of `tensor`'s output, for steps that fit their scales.
+    `reward_scale` is the factor between raw rewards and those that the agent's values are made of.
+    `sync` brings networks that follow the taught one slowly (DQN's target) up to it.
+    """
+
+    family: str
+    gamma: float
+    parameters: Callable[[], Sequence[torch.nn.Parameter]]
+    tensor: Callable[[Any], Tensor]
+    actions: Callable[[Any], Tensor]
+    log_probs: Callable[[Tensor], list[Tensor]] | None = None
+    gaussian: Callable[[Tensor], tuple[Tensor, Tensor | None]] | None = None
+    values: Callable[[Tensor], Tensor] | None = None
+    evaluate: Callable[[Tensor, Tensor], tuple[Tensor | None, Tensor]] | None = None
+    sync: Callable[[], None] = _nothing
+    reward_scale: Callable[[], float] = _one
+    first_layers: Callable[[], Sequence[torch.nn.Parameter]] = tuple
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """What an on-policy buffer holds: T steps of n environments; `starts` marks first steps of episodes."""
+
+    driven: NDArray[np.bool_]
+    starts: NDArray[np.bool_]
+    rewards: NDArray[np.float32]
+
+
+class Transfer(ABC):
+    """Base of all ways to teach. The name of one is its file's."""
+
+    families: ClassVar[tuple[str, ...]] = ("policy_gradient", "actor_critic", "value_based")
+    """The kinds of agents it can teach."""
+    n_step: ClassVar[bool] = False
+    """True if value-based agents should use n-step returns."""
+    hands_over_by_itself: ClassVar[bool] = True
+    """False if τ_e alone decides who drives."""
+
+    def __init__(self, settings: Augmentation, student: Student, explorer: Explorer, rng: np.random.Generator) -> None:
+        if student.family not in self.families:
+            raise invalid(
+                "transfer", f"this one teaches {' and '.join(self.families)} agents", student.family,
+                'Pass transfer="auto", or a name that suits the agent.',
+            )  # fmt: skip
+        self.settings, self.student, self.explorer, self.rng = settings, student, explorer, rng
+
+    def watch(self, transitions: Transitions) -> None:  # noqa: B027 (most need nothing)
+        """Take in one step of each environment, whoever drove."""
+
+    def select(self, rollout: Rollout) -> NDArray[np.int64] | None:
+        """Steps that an on-policy loss may see, as flat indices t + T·environment; None for all.
+
+        By default those that the agent took itself: the loss assumes its own policy.
+        """
+        return None if not rollout.driven.any() else np.flatnonzero(~rollout.driven.T)
+
+    @abstractmethod
+    def teach(self, weight: float = 1.0) -> dict[str, float]:
+        """One lesson, the longer the larger `weight` in (0, 1]; gives scalars for logging."""
+
+    def state_dict(self) -> State:
+        """Everything needed to go on to the bit."""
+        return {}
+
+    def load_state_dict(self, state: State) -> None:  # noqa: B027
+        """Go on from `state_dict`."""
+
+
+class Lessons(Transfer):
+    """Base of the ways that distil Q̂'s choices: supervised minibatches on the states seen by either actor."""
+
+    def __init__(self, settings: Augmentation, student: Student, explorer: Explorer, rng: np.random.Generator) -> None:
+        super().__init__(settings, student, explorer, rng)
+        self._memory = Memory(settings.memory)
+        self._optimizer = TeachingOptimizer(student.parameters, settings.teach_rate, student.first_layers)
+        self._disagreement = 1.0
+
+    def watch(self, transitions: Transitions) -> None:
+        """Remember the states."""
+        self._memory.add(np.asarray(transitions.observations))
+
+    @abstractmethod
+    def _targets(self, observations: NDArray[Any]) -> Tensor | None:
+        """What Q̂ says about these states; None if it has nothing to say yet."""
+
+    @abstractmethod
+    def _loss(self, observations: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """The loss of a minibatch, and how far the agent is from the teacher, 0 (agrees) to 1."""
+
+    def teach(self, weight: float = 1.0) -> dict[str, float]:
+        """Minibatches in proportion to how much the agent still disagrees, down to a tenth: lessons cost time."""
+        size = self.settings.teach_batch_size
+        batches = max(1, round(weight * self.settings.teach_batches * min(1.0, 0.1 + 3.0 * self._disagreement)))
+        # Labelling is cheap beside training, but not free: each lesson labels a few batches and goes over them again.
+        states = self._memory.sample(min(batches, 16) * size, self.rng)
+        targets = None if states is None else self._targets(states)
+        if states is None or targets is None:
+            return {}
+        inputs = self.student.tensor(states)
+        total, apart = 0.0, 0.0
+        for _ in range(batches):
+            chosen = torch.from_numpy(self.rng.integers(len(states), size=size))
+            loss, distance = self._loss(inputs[chosen], targets[chosen])
+            self._optimizer.step(loss, inputs if inputs.dim() == 2 else None)
+            total, apart = total + float(loss.detach()), apart + float(distance.detach())
+        self._disagreement = apart / batches
+        self.student.sync()
+        return {"lesson_loss": total / batches, "disagreement": self._disagreement, "lesson_batches": float(batches)}
+
+    def state_dict(self) -> State:
+        """States, the optimizer and the last disagreement."""
+        own: State = {"disagreement": np.array(self._disagreement)}
+        return own | self._memory.state_dict() | self._optimizer.state_dict()
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on from `state_dict`."""
+        self._memory.load_state_dict(state)
+        self._optimizer.load_state_dict(state)
+        self._disagreement = float(state["disagreement"])

@@ -1,0 +1,66 @@
+"""`margin`: a large-margin loss towards Q̂'s choice (as in DQfD, Hester et al., 2018), with n-step returns.
+
+Choices alone do not last: the values taught so are far from what the agent's own temporal differences ask for, and the
+order of actions is lost on the way there. So the lesson also draws the values of actions taken in good episodes to the
+returns that followed. The margin is measured in units of their spread, so that it fits every scale of rewards.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from polaug.config import Augmentation
+from polaug.exploration import Explorer, Transitions
+from polaug.state import State, part, prefixed
+from polaug.transfer.base import Lessons, Student, Tensor
+from polaug.transfer.episodes import FinishedEpisodes
+
+
+class Margin(Lessons):
+    """max_a [Q(s, a) + margin·1(a ≠ a*)] − Q(s, a*) for Q̂'s greedy a*, plus the distance of Q(s, a) to the return."""
+
+    families = ("value_based",)
+    n_step = True
+
+    def __init__(self, settings: Augmentation, student: Student, explorer: Explorer, rng: np.random.Generator) -> None:
+        super().__init__(settings, student, explorer, rng)
+        self._episodes = FinishedEpisodes(student.gamma, settings.memory, best_half=True, whole_tails=True)
+
+    def watch(self, transitions: Transitions) -> None:
+        """Remember states, and returns of good episodes."""
+        super().watch(transitions)
+        self._episodes.watch(transitions)
+
+    def _targets(self, observations: NDArray[Any]) -> Tensor | None:
+        actions = self.explorer.greedy(observations)
+        return None if actions is None else self.student.actions(actions)[:, 0].long()
+
+    def _loss(self, observations: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        assert self.student.values is not None  # value-based agents have them
+        values = self.student.values(observations)
+        scale, best = self.student.reward_scale(), targets[:, None]
+        spread = float(self._episodes.returns.std()) * scale if len(self._episodes) else 0.0
+        unit = max(spread, float(values.detach().std(dim=0).mean()), 1e-9)
+        handicap = torch.full_like(values, self.settings.margin * unit).scatter(1, best, 0.0)
+        loss = ((values + handicap).max(dim=1).values - values.gather(1, best)[:, 0]).mean() / unit
+        if len(self._episodes):
+            at = self.rng.integers(len(self._episodes), size=len(observations))
+            raw, taken, returns = self._episodes.rows(at)
+            own = self.student.values(self.student.tensor(raw)).gather(1, self.student.actions(taken)[:, :1].long())[
+                :, 0
+            ]
+            loss = loss + torch.nn.functional.smooth_l1_loss(own / unit, own.new_tensor(returns) * scale / unit)
+        return loss, (values.argmax(dim=1) != targets).float().mean()
+
+    def state_dict(self) -> State:
+        """Also the returns."""
+        return super().state_dict() | prefixed("episodes", self._episodes.state_dict())
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on from `state_dict`."""
+        super().load_state_dict(state)
+        self._episodes.load_state_dict(part("episodes", state))

@@ -1,0 +1,137 @@
+"""Every supported agent learns from an explorer; the plain agent is untouched; the rest is refused clearly."""
+
+import inspect
+import warnings
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from sb3_contrib import QRDQN, TQC, TRPO, MaskablePPO, RecurrentPPO
+from stable_baselines3 import A2C, DDPG, DQN, PPO, SAC, TD3
+from stable_baselines3.common.evaluation import evaluate_policy
+
+from polaug.config import Augmentation
+from polaug.errors import InvalidInputError, UnknownNameError
+from polaug.integrations import augment
+
+
+def small():
+    return {"policy_kwargs": {"net_arch": [16]}, "device": "cpu", "seed": 0}  # fresh: SB3 changes policy_kwargs
+
+
+CELLS = [(PPO, False, {"n_steps": 64}), (A2C, False, {}), (TRPO, False, {"n_steps": 64, "batch_size": 64}),
+         (DQN, False, {"buffer_size": 5000}), (QRDQN, False, {"buffer_size": 5000}), (PPO, True, {"n_steps": 64}),
+         (SAC, True, {"buffer_size": 5000}), (TD3, True, {"buffer_size": 5000}), (DDPG, True, {"buffer_size": 5000}),
+         (TQC, True, {"buffer_size": 5000, "train_freq": 4})]  # fmt: skip
+IDS = [f"{cls.__name__}-{'box' if box else 'discrete'}" for cls, box, _ in CELLS]
+
+
+def parameters(model):
+    return torch.cat([p.detach().flatten() for p in model.policy.parameters()])
+
+
+@pytest.mark.parametrize(("cls", "continuous", "options"), CELLS, ids=IDS)
+def test_every_agent_is_taught(cls, continuous, options, corridor, guide):
+    # The explorer walks to the goal at once; an untaught agent would need thousands of steps.
+    settings = Augmentation(explorer=guide, teach_every=50)
+    model = augment(cls)("MlpPolicy", corridor(continuous), augmentation=settings, **small(), **options)
+    assert isinstance(model, cls)
+    model.learn(500)
+    mean, _ = evaluate_policy(model, model.get_env(), n_eval_episodes=3)
+    assert mean > 0.8
+
+
+@pytest.mark.parametrize(("cls", "env", "options"), [
+    (PPO, "CartPole-v1", {"n_steps": 64}), (A2C, "CartPole-v1", {}), (DQN, "CartPole-v1", {}), (SAC, "Pendulum-v1", {}),
+])  # fmt: skip
+def test_without_augmentation_it_is_the_plain_agent_to_the_bit(cls, env, options):
+    plain = cls("MlpPolicy", env, **small(), **options).learn(300)
+    other = augment(cls)("MlpPolicy", env, augmentation=None, **small(), **options).learn(300)
+    assert torch.equal(parameters(plain), parameters(other))
+    assert plain.num_timesteps == other.num_timesteps
+
+
+def test_an_agent_that_drives_alone_is_the_plain_agent_to_the_bit(payer):
+    """tau_e=0 never lets the explorer act, and hooks that only watch change nothing."""
+    options = {"n_steps": 64, **small()}
+    plain = PPO("MlpPolicy", "CartPole-v1", **options).learn(300)
+    watched = augment(PPO)("MlpPolicy", "CartPole-v1", augmentation=Augmentation("random", tau_e=0), **options).learn(
+        300
+    )
+    assert torch.equal(parameters(plain), parameters(watched))
+
+
+def test_same_seed_repeats_and_another_differs():
+    def run(seed):
+        model = augment(PPO)("MlpPolicy", "CartPole-v1", n_steps=64, seed=seed, device="cpu",
+                             augmentation=Augmentation("random"))  # fmt: skip
+        return parameters(model.learn(300))
+
+    assert torch.equal(run(3), run(3))
+    assert not torch.equal(run(3), run(4))
+
+
+def test_the_class_is_cached_and_its_signature_is_the_parents_plus_one():
+    assert augment(PPO) is augment(PPO)
+    assert augment(augment(PPO)) is augment(PPO)
+    assert augment(PPO).__name__ == "AugmentedPPO"
+    names, parents = list(inspect.signature(augment(DQN)).parameters), list(inspect.signature(DQN).parameters)
+    assert names == [*parents, "augmentation"]
+
+
+@pytest.mark.parametrize("cls", [RecurrentPPO, MaskablePPO])
+def test_recurrent_and_maskable_agents_are_refused(cls):
+    with pytest.raises(InvalidInputError, match="cannot be augmented"):
+        augment(cls)
+
+
+def test_what_is_no_agent_is_refused():
+    with pytest.raises(InvalidInputError, match="Stable-Baselines3"):
+        augment(dict)
+
+
+def test_bad_settings_are_refused_before_training(corridor):
+    with pytest.raises(UnknownNameError, match="Did you mean 'random'"):
+        augment(PPO)("MlpPolicy", corridor(), augmentation=Augmentation("randon"))
+    with pytest.raises(UnknownNameError, match="kickstart"):
+        augment(PPO)("MlpPolicy", corridor(), augmentation=Augmentation("random", transfer="kickstrat"))
+    with pytest.raises(InvalidInputError, match="value_based"):
+        augment(PPO)("MlpPolicy", corridor(), augmentation=Augmentation("random", transfer="margin"))
+    with pytest.raises(InvalidInputError, match="augmentation"):
+        augment(PPO)("MlpPolicy", corridor(), augmentation="committee")
+    with pytest.raises(InvalidInputError, match=r"polaug\.Explorer"):
+        augment(PPO)("MlpPolicy", corridor(), augmentation=Augmentation(lambda *a, **k: 3))
+
+
+def test_unsupported_spaces_say_so():
+    class Pictures(gym.Env):
+        observation_space = spaces.Dict({"a": spaces.Box(0, 1, (2,))})
+        action_space = spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            return {"a": np.zeros(2, np.float32)}, {}
+
+    with pytest.raises(InvalidInputError, match="FlattenObservation"):
+        augment(PPO)("MultiInputPolicy", Pictures(), augmentation=Augmentation("random"))
+
+
+@pytest.mark.parametrize("space", [spaces.MultiDiscrete([2, 3]), spaces.MultiBinary(2)])
+def test_other_discrete_action_spaces(space, corridor, guide):
+    settings = Augmentation(explorer=guide, teach_every=50)
+    model = augment(PPO)("MlpPolicy", corridor(space=space), n_steps=64, augmentation=settings, **small()).learn(500)
+    assert evaluate_policy(model, model.get_env(), n_eval_episodes=2)[0] > 0.8
+
+
+def test_value_based_agents_get_n_step_returns_unless_told_otherwise(corridor, guide, tmp_path):
+    settings = Augmentation(explorer=guide)
+    model = augment(DQN)("MlpPolicy", corridor(), augmentation=settings, buffer_size=1000, **small())
+    assert (model.n_steps, type(model.replay_buffer).__name__) == (5, "NStepReplayBuffer")
+    told = augment(DQN)("MlpPolicy", corridor(), augmentation=settings, buffer_size=1000, n_steps=1, **small())
+    assert told.n_steps == 1
+    model.save(tmp_path / "a")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = augment(DQN).load(tmp_path / "a", env=corridor(), augmentation=settings)
+    assert type(again.replay_buffer).__name__ == "NStepReplayBuffer"

@@ -1,0 +1,103 @@
+"""Who drives, from returns alone."""
+
+import numpy as np
+import pytest
+
+from polaug.config import Augmentation
+from polaug.integrations.handover import Handover
+
+
+def drive(explorer_return, agent_return, episodes=200, length=50, n=1, **settings):
+    """Play episodes whose return depends on the driver (a number, or a function of the steps so far)."""
+    handover = Handover(Augmentation(**settings), steers=True, automatic=True, tau_e=None, warm_up=0)
+    handover.begin(n)
+    rng = np.random.default_rng(0)
+
+    def value(returns):
+        return (returns(handover.steps) if callable(returns) else returns) + rng.normal()
+
+    for _ in range(episodes):
+        for t in range(length):
+            last = t == length - 1
+            rewards = np.array([value(explorer_return if d else agent_return) * last for d in handover.drivers])
+            handover.step(rewards, np.full(n, last))
+    return handover
+
+
+def test_a_better_explorer_drives_first_and_teaches():
+    handover = drive(100.0, 0.0, episodes=20)
+    assert handover.teaching > 0.5
+    assert 0.5 < handover.explorer_steps / handover.steps <= 0.8
+
+
+def test_an_explorer_that_does_not_improve_leaves_the_wheel_to_the_agent():
+    handover = drive(100.0, 0.0, episodes=600)
+    assert handover.share < 0.2
+    assert handover.teaching >= 0.3  # it still knows better
+
+
+def test_a_bad_explorer_costs_its_patience_and_few_trials():
+    handover = drive(0.0, 100.0, episodes=1000, patience=1000)
+    assert handover.explorer_steps < 1000 + 0.05 * handover.steps
+    assert handover.teaching == 0.0
+    assert handover.retired
+
+
+def test_an_agent_that_overtakes_ends_the_lessons():
+    handover = drive(100.0, lambda t: t / 100, episodes=600)
+    assert handover.teaching == 0.0
+    assert handover.agent_leads
+
+
+def test_an_agent_that_falls_apart_gets_its_teacher_back():
+    handover = drive(100.0, lambda t: 150.0 if t < 20_000 else 0.0, episodes=600)
+    assert handover.teaching >= 0.3
+
+
+def test_equals_are_not_called_leaders():
+    handover = Handover(Augmentation(), steers=True, automatic=True, tau_e=None, warm_up=0)
+    handover.begin(1)
+    for _ in range(40):
+        handover.step(np.array([500.0]), np.array([True]))
+    assert not handover.explorer_leads
+    assert not handover.agent_leads
+
+
+def test_drivers_change_only_between_episodes_and_are_spread_over_environments():
+    handover = Handover(Augmentation(), steers=True, automatic=True, tau_e=None, warm_up=0)
+    handover.begin(8)
+    assert 4 <= handover.drivers.sum() < 8
+    before = handover.drivers.copy()
+    for _ in range(500):
+        assert handover.step(np.ones(8), np.zeros(8, bool)) == []
+    assert (handover.drivers == before).all()
+
+
+@pytest.mark.parametrize(
+    ("steers", "tau_e", "expected"), [(False, None, 0), (True, 0, 0), (True, 30, 30), (True, 10**6, 400)]
+)
+def test_fixed_hand_overs(steers, tau_e, expected):
+    handover = Handover(Augmentation(), steers=steers, automatic=True, tau_e=tau_e, warm_up=0)
+    handover.begin(1)
+    for _ in range(400):
+        handover.step(np.ones(1), np.ones(1, bool))
+    assert handover.explorer_steps == expected
+
+
+def test_the_warm_up_is_the_explorers():
+    handover = Handover(Augmentation(), steers=True, automatic=True, tau_e=None, warm_up=100)
+    handover.begin(1)
+    for _ in range(100):
+        handover.step(np.zeros(1), np.ones(1, bool))
+    assert handover.explorer_steps == 100
+
+
+def test_its_state_goes_on_to_the_bit():
+    first = drive(10.0, 0.0, episodes=30)
+    second = Handover(Augmentation(), steers=True, automatic=True, tau_e=None, warm_up=0)
+    second.load_state_dict(first.state_dict())
+    for handover in (first, second):
+        for k in range(200):
+            handover.step(np.array([float(k % 7)]), np.array([k % 20 == 19]))
+    for key, array in first.state_dict().items():
+        np.testing.assert_array_equal(array, second.state_dict()[key], err_msg=key)

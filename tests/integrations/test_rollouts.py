@@ -1,0 +1,173 @@
+"""What explorer and agent see of the environment is what happened."""
+
+from itertools import pairwise
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from stable_baselines3 import A2C, DQN, PPO, SAC
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+
+from polaug.config import Augmentation
+from polaug.integrations import augment
+
+
+def small():
+    return {"policy_kwargs": {"net_arch": [16]}, "device": "cpu", "seed": 0}  # fresh: SB3 changes policy_kwargs
+
+
+class Tape(gym.Wrapper):
+    """Writes down what the environment really did."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        self.rows = []
+
+    def reset(self, **kwargs):
+        self.last, info = self.env.reset(**kwargs)
+        return self.last, info
+
+    def step(self, action):
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        self.rows.append((self.last.copy(), np.array(action), reward, obs.copy(), terminated, truncated))
+        self.last = obs
+        return obs, reward, terminated, truncated, info
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+@pytest.mark.parametrize(("cls", "continuous"), [(PPO, False), (PPO, True), (DQN, False), (SAC, True)])
+def test_the_explorer_sees_raw_transitions_of_either_actor(cls, continuous, normalized, corridor, guide):
+    tapes = [Tape(gym.wrappers.TimeLimit(corridor(continuous), 15)) for _ in range(2)]
+    env = DummyVecEnv([lambda tape=tape: tape for tape in tapes])
+    if normalized:
+        env = VecNormalize(env)
+    options = {"n_steps": 32} if cls is PPO else {"buffer_size": 1000, "learning_starts": 20}
+    settings = Augmentation(explorer=guide, explorer_options={"wrong": True}, patience=60)
+    model = augment(cls)("MlpPolicy", env, augmentation=settings, **options, **small()).learn(256)
+    companion = model._polaug
+    assert 0 < companion.handover.explorer_steps < companion.handover.steps
+    seen = companion.explorer.seen
+    assert len(seen) == len(tapes[0].rows) == 128
+    truncations = 0
+    for t, batch in enumerate(seen):
+        for k, tape in enumerate(tapes):
+            obs, action, reward, following, terminated, truncated = tape.rows[t]
+            np.testing.assert_allclose(batch.flat[k], obs, atol=1e-5)
+            np.testing.assert_allclose(batch.next_flat[k], following, atol=1e-5)
+            assert batch.rewards[k] == pytest.approx(reward, abs=1e-6)
+            assert (batch.terminated[k], batch.truncated[k]) == (terminated, truncated and not terminated)
+            assert batch.actions[k] == companion.explorer.actions.to_indices(action[None])[0]
+            truncations += truncated
+    assert truncations > 0
+
+
+@pytest.mark.parametrize("continuous", [False, True])
+def test_stored_log_probability_and_value_are_of_the_action_taken(continuous, corridor, guide):
+    env = make_vec_env(lambda: corridor(continuous), 3)
+    model = augment(PPO)(
+        "MlpPolicy", env, n_steps=40, batch_size=60, augmentation=Augmentation(guide, teach_every=10**6), **small()
+    )
+    model._setup_learn(120, None)
+    callback = model._init_callback(None)
+    callback.on_training_start({}, {})
+    model.collect_rollouts(env, callback, model.rollout_buffer, 40)
+    buffer = model.rollout_buffer
+    assert 0 < buffer.driven.sum() < buffer.driven.size
+    observations = torch.as_tensor(buffer.observations.reshape(-1, 2))
+    actions = torch.as_tensor(buffer.actions.reshape(120, -1))
+    with torch.no_grad():
+        values, log_probs, _ = model.policy.evaluate_actions(
+            observations, actions if continuous else actions.flatten().long()
+        )
+    np.testing.assert_allclose(buffer.log_probs.reshape(-1), log_probs.numpy(), atol=1e-5)
+    np.testing.assert_allclose(buffer.values.reshape(-1), values.numpy().reshape(-1), atol=1e-5)
+    by_explorer = [
+        batch.actions == model._polaug.explorer.actions.n_actions - 1 for batch in model._polaug.explorer.seen
+    ]
+    assert np.mean(by_explorer) > 0.4
+
+
+def test_the_loss_sees_only_steps_that_the_agent_took(corridor, guide):
+    model = augment(PPO)(
+        "MlpPolicy", make_vec_env(corridor, 2), n_steps=64, batch_size=16, augmentation=Augmentation(guide), **small()
+    )
+    batches, buffer_class = [], type(model.rollout_buffer)
+    get = buffer_class.get
+
+    class Spy(buffer_class):
+        def get(self, batch_size=None):
+            for batch in get(self, batch_size):
+                batches.append((batch, self.driven.copy()))
+                yield batch
+
+    model.rollout_buffer.__class__ = Spy
+    model.learn(512)
+    assert batches
+    for batch, driven in batches:
+        assert len(batch.actions) <= (~driven).sum()
+    assert any(len(batch.actions) < 16 for batch, _ in batches)
+
+
+def test_drivers_are_chosen_per_episode_and_environment(corridor, guide):
+    model = augment(A2C)("MlpPolicy", make_vec_env(corridor, 4), augmentation=Augmentation(guide), **small())
+    rows = []
+
+    def note(locals_, _):
+        rows.append(
+            (locals_["dones"].copy(), model._polaug.handover.drivers.copy(), [i.get("actor") for i in locals_["infos"]])
+        )
+        return True
+
+    model.learn(800, callback=note)
+    changes = 0
+    for (_, before, _), (dones, after, actors) in pairwise(rows):
+        assert (before == after)[~dones].all()
+        assert [a is not None for a in actors] == dones.tolist()
+        changes += (before != after).sum()
+        for k in np.flatnonzero(dones):
+            assert actors[k] == ("explorer" if before[k] else "agent")
+    assert changes > 3
+
+
+@pytest.mark.parametrize(("cls", "options"), [(PPO, {"n_steps": 64}), (DQN, {"buffer_size": 500})])
+@pytest.mark.parametrize("normalized", [False, True])
+def test_bonuses_reach_the_buffer_before_anything_is_computed(cls, options, normalized, corridor, payer):
+    env = make_vec_env(corridor, 1)
+    env = VecNormalize(env, norm_obs=False, clip_reward=1e9) if normalized else env
+    model = augment(cls)("MlpPolicy", env, augmentation=Augmentation(payer), **options, **small())
+    model.learn(64)
+    buffer = model.rollout_buffer if cls is PPO else model.replay_buffer
+    rewards = np.asarray(buffer.rewards[:64])
+    if cls is PPO and normalized:
+        assert (rewards > 0).all()  # scaled as the rewards are
+    else:
+        assert np.median(rewards) == pytest.approx(0.99, abs=1e-5)
+    assert model._polaug.handover.explorer_steps == 0
+
+
+def test_the_explorer_replaces_the_random_warm_up(corridor, guide):
+    model = augment(DQN)(
+        "MlpPolicy", corridor(), learning_starts=100, buffer_size=500, augmentation=Augmentation(guide), **small()
+    )
+    model.learn(80)
+    assert (model.replay_buffer.actions[:80] == 1).all()
+
+
+def test_box_actions_are_stored_scaled(corridor, guide):
+    model = augment(SAC)(
+        "MlpPolicy", corridor(True), learning_starts=30, buffer_size=500, augmentation=Augmentation(guide), **small()
+    )
+    model.learn(30)
+    assert (model.replay_buffer.actions[:30] == 1.0).all()  # 2.0 in the environment's units
+
+
+def test_tau_e_and_tau_q_bound_driving_and_learning(corridor, guide):
+    settings = Augmentation(guide, tau_e=100, tau_q=60)
+    model = augment(PPO)("MlpPolicy", corridor(), n_steps=64, augmentation=settings, **small()).learn(256)
+    handover = model._polaug.handover
+    assert 100 <= handover.explorer_steps < 125  # an episode that began before τ_e ends as it began
+    assert not handover.drivers.any()
+    # Q̂ is fixed after τ_q unless the explorer still drives; it sees nothing once it has handed over.
+    assert model._polaug.explorer.steps <= handover.explorer_steps

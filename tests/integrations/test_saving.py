@@ -1,0 +1,159 @@
+"""A stopped run goes on as if it had not been stopped; files are arrays; damaged ones are refused."""
+
+import io
+import pickle
+import zipfile
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from stable_baselines3 import DQN, PPO, SAC
+from stable_baselines3.common.utils import set_random_seed
+
+from polaug.config import Augmentation
+from polaug.errors import StateError
+from polaug.integrations import augment
+
+PAPER = Augmentation(explorer="paper", explorer_options={"max_iterations": 5}, patience=200, teach_every=100)
+
+
+def small():
+    return {"policy_kwargs": {"net_arch": [16]}, "device": "cpu", "seed": 0}  # fresh: SB3 changes policy_kwargs
+
+
+def parameters(model):
+    return torch.cat([p.detach().flatten() for p in model.policy.parameters()])
+
+
+def go_on(model, steps):
+    """Continue in a fresh environment with the generators that SB3 does not save set by hand."""
+    env = gym.make("CartPole-v1")
+    model.set_env(env)
+    set_random_seed(7)
+    model.action_space.seed(7)
+    model.env.seed(7)
+    return model.learn(steps, reset_num_timesteps=False)
+
+
+@pytest.mark.parametrize(
+    ("cls", "options"), [(PPO, {"n_steps": 128}), (DQN, {"buffer_size": 5000, "learning_starts": 100})]
+)
+def test_a_resumed_run_continues_exactly(cls, options, tmp_path):
+    model = augment(cls)("MlpPolicy", "CartPole-v1", augmentation=PAPER, **options, **small()).learn(600)
+    model.save(tmp_path / "half")
+    loaded = augment(cls).load(tmp_path / "half", env=gym.make("CartPole-v1"))
+    if cls is DQN:
+        model.save_replay_buffer(tmp_path / "buffer")
+        loaded.load_replay_buffer(tmp_path / "buffer")
+    assert loaded._polaug.settings == PAPER
+    go_on(model, 400)
+    go_on(loaded, 400)
+    assert torch.equal(parameters(model), parameters(loaded))
+    first, second = model._polaug.state_dict(), loaded._polaug.state_dict()
+    assert sorted(first) == sorted(second)
+    for key in first:
+        np.testing.assert_array_equal(first[key], second[key], err_msg=key)
+
+
+@pytest.mark.parametrize("transfer", ["kickstart", "imitate", "balance"])
+def test_every_transfer_resumes(transfer, corridor, tmp_path):
+    settings = Augmentation("random", transfer=transfer, teach_every=50)
+    model = augment(SAC)("MlpPolicy", corridor(True), buffer_size=1000, augmentation=settings, **small()).learn(200)
+    model.save(tmp_path / "a")
+    loaded = augment(SAC).load(tmp_path / "a", env=corridor(True))
+    for key, array in model._polaug.state_dict().items():
+        np.testing.assert_array_equal(array, loaded._polaug.state_dict()[key], err_msg=key)
+    loaded.learn(60, reset_num_timesteps=False)
+
+
+def test_the_file_is_sb3s_and_our_part_is_arrays(tmp_path):
+    model = augment(PPO)("MlpPolicy", "CartPole-v1", n_steps=64, augmentation=PAPER, **small()).learn(128)
+    model.save(tmp_path / "a")
+    plain = PPO.load(tmp_path / "a", env=gym.make("CartPole-v1"))
+    assert torch.equal(parameters(plain), parameters(model))
+    with zipfile.ZipFile(tmp_path / "a.zip") as archive:
+        assert b"polaug" not in archive.read("data")
+        with np.load(io.BytesIO(archive.read("polaug.npz")), allow_pickle=False) as arrays:
+            assert "explorer.method" in arrays
+
+
+def test_loading_runs_nothing_from_our_part(tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return (pytest.fail, ("code from the file was run",))
+
+    model = augment(PPO)("MlpPolicy", "CartPole-v1", n_steps=64, augmentation=PAPER, **small()).learn(64)
+    model.save(tmp_path / "a")
+    _replace_entry(tmp_path / "a.zip", pickle.dumps(Evil()))
+    with pytest.raises(StateError, match="damaged"):
+        augment(PPO).load(tmp_path / "a")
+    array = io.BytesIO()
+    np.savez(array, version=np.array(Evil(), dtype=object))
+    _replace_entry(tmp_path / "a.zip", array.getvalue())
+    with pytest.raises(StateError, match="damaged"):
+        augment(PPO).load(tmp_path / "a")
+
+
+def _replace_entry(path, content):
+    with zipfile.ZipFile(path) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist() if name != "polaug.npz"}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in entries.items():
+            archive.writestr(name, data)
+        if content is not None:
+            archive.writestr("polaug.npz", content)
+
+
+def test_a_damaged_or_foreign_file_is_refused(corridor, tmp_path):
+    model = augment(PPO)("MlpPolicy", "CartPole-v1", n_steps=64, augmentation=PAPER, **small()).learn(64)
+    model.save(tmp_path / "a")
+    whole = (tmp_path / "a.zip").read_bytes()
+    (tmp_path / "cut.zip").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(StateError, match="damaged"):
+        augment(PPO).load(tmp_path / "cut")
+    with pytest.raises(FileNotFoundError):
+        augment(PPO).load(tmp_path / "none")
+    with pytest.raises(ValueError, match="spaces do not match"):
+        augment(PPO).load(tmp_path / "a", env=corridor())
+    _replace_entry(tmp_path / "a.zip", None)
+    plain = augment(PPO).load(tmp_path / "a", env=gym.make("CartPole-v1"))
+    assert plain._polaug is None
+    plain.learn(64)
+
+
+def test_load_without_environment_predicts_and_keeps_the_state(tmp_path):
+    model = augment(PPO)("MlpPolicy", "CartPole-v1", n_steps=64, augmentation=PAPER, **small()).learn(128)
+    model.save(tmp_path / "a")
+    loaded = augment(PPO).load(tmp_path / "a")
+    loaded.predict(np.zeros(4, np.float32))
+    loaded.save(tmp_path / "b")
+    again = augment(PPO).load(tmp_path / "b", env=gym.make("CartPole-v1"))
+    assert again._polaug.explorer.steps == 128
+    loaded.set_env(gym.make("CartPole-v1"))
+    assert loaded._polaug.explorer.steps == 128
+
+
+def test_open_files_and_failed_saves(tmp_path, monkeypatch):
+    model = augment(PPO)("MlpPolicy", "CartPole-v1", n_steps=64, augmentation=PAPER, **small()).learn(64)
+    with (tmp_path / "f.zip").open("wb") as file:
+        model.save(file)
+    with (tmp_path / "f.zip").open("rb") as file:
+        assert augment(PPO).load(file, env=gym.make("CartPole-v1"))._polaug.explorer.steps == 64
+    before = (tmp_path / "f.zip").read_bytes()
+    model._polaug.explorer._state = lambda: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        model.save(tmp_path / "f")
+    assert (tmp_path / "f.zip").read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["f.zip"]
+
+
+def test_own_explorers_must_be_passed_again(corridor, guide, tmp_path):
+    model = augment(PPO)("MlpPolicy", corridor(), n_steps=64, augmentation=Augmentation(guide), **small()).learn(64)
+    model.save(tmp_path / "a")
+    with pytest.raises(StateError, match="explorer"):
+        augment(PPO).load(tmp_path / "a")
+    assert (
+        augment(PPO).load(tmp_path / "a", env=corridor(), augmentation=Augmentation(guide))._polaug.explorer.steps == 64
+    )
+    assert augment(PPO).load(tmp_path / "a", env=corridor(), augmentation=None)._polaug is None

@@ -1,0 +1,120 @@
+"""Callbacks, Monitor, loggers, the progress bar, learning again, and faults."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from stable_baselines3 import DQN, PPO
+from stable_baselines3.common.callbacks import (
+    CallbackList,
+    CheckpointCallback,
+    EvalCallback,
+    StopTrainingOnMaxEpisodes,
+)
+from stable_baselines3.common.logger import configure
+from stable_baselines3.common.monitor import Monitor
+
+from polaug.config import Augmentation
+from polaug.errors import PolaugError
+from polaug.integrations import augment
+
+
+def small():
+    return {"policy_kwargs": {"net_arch": [16]}, "device": "cpu", "seed": 0}  # fresh: SB3 changes policy_kwargs
+
+
+def build(cls, env, guide, **options):
+    extra = {"n_steps": 64} if cls is PPO else {"buffer_size": 2000}
+    return augment(cls)("MlpPolicy", env, augmentation=Augmentation(guide), **small(), **extra, **options)
+
+
+@pytest.mark.parametrize("cls", [PPO, DQN])
+def test_callbacks_and_monitor_work_unchanged(cls, corridor, guide, tmp_path):
+    env = Monitor(corridor(), str(tmp_path / "m"))
+    model = build(cls, env, guide)
+    calls = []
+    evaluation = EvalCallback(Monitor(corridor()), eval_freq=100, best_model_save_path=str(tmp_path), verbose=0)
+    saving = CheckpointCallback(100, str(tmp_path), name_prefix="part")
+    model.learn(300, callback=[evaluation, saving, lambda locals_, globals_: calls.append(locals_["self"]) or True])
+    assert len(calls) == model.num_timesteps
+    assert (tmp_path / "part_100_steps.zip").exists()
+    assert evaluation.best_mean_reward > -1
+    env.close()
+    assert len((tmp_path / "m.monitor.csv").read_text().splitlines()) >= 10
+    augment(cls).load(tmp_path / "part_200_steps.zip", env=corridor(), augmentation=Augmentation(guide)).learn(64)
+
+
+def test_a_callback_can_stop_training(corridor, guide):
+    model = build(PPO, corridor(), guide)
+    model.learn(10_000, callback=CallbackList([StopTrainingOnMaxEpisodes(5)]))
+    assert model.num_timesteps < 150
+
+
+def test_learning_again_goes_on(corridor, guide):
+    model = build(PPO, corridor(), guide).learn(128)
+    model.learn(128, reset_num_timesteps=False)
+    assert model.num_timesteps == model._polaug.handover.steps == 256
+    model.learn(64)
+    assert model.num_timesteps == 64
+    assert model._polaug.explorer.steps == 320
+
+
+def test_the_log_says_who_acts_and_what_is_taught(corridor, guide, tmp_path):
+    model = build(PPO, corridor(), guide)
+    model.set_logger(configure(str(tmp_path), ["csv"]))
+    model.learn(600)
+    model.logger.close()
+    header = (tmp_path / "progress.csv").read_text()
+    for name in (
+        "explorer_share",
+        "explorer_return",
+        "agent_return",
+        "teaching",
+        "explorer_steps",
+        "lesson_loss",
+        "target_share",
+    ):
+        assert f"augment/{name}" in header
+
+
+def test_tensorboard_and_progress_bar(corridor, guide, tmp_path):
+    pytest.importorskip("tensorboard")
+    model = build(PPO, corridor(), guide, tensorboard_log=str(tmp_path))
+    model.learn(128, progress_bar=True)
+    assert list(tmp_path.rglob("events*"))
+
+
+def test_an_explorer_that_raises_leaves_the_agent_usable(corridor, guide, tmp_path):
+    settings = Augmentation(guide, explorer_options={"break_at": 50})
+    for cls in (PPO, DQN):
+        extra = {"n_steps": 64} if cls is PPO else {"buffer_size": 2000}
+        model = augment(cls)("MlpPolicy", corridor(), augmentation=settings, **small(), **extra)
+        with pytest.raises(PolaugError, match="observe failed with ZeroDivisionError: bad explorer"):
+            model.learn(200)
+        model.save(tmp_path / "a")
+        plain = cls.load(tmp_path / "a", env=corridor())
+        plain.learn(64)
+        assert "forward" not in vars(model.policy)
+
+
+def test_an_environment_that_raises_leaves_the_agent_saveable(corridor, guide, tmp_path):
+    model = build(PPO, corridor(fail_at=100), guide)
+    with pytest.raises(OSError, match="simulator died"):
+        model.learn(200)
+    model.save(tmp_path / "a")
+    again = augment(PPO).load(tmp_path / "a", env=corridor(), augmentation=Augmentation(guide))
+    again.learn(64, reset_num_timesteps=False)
+    assert again._polaug.handover.steps == 99 + 64
+
+
+def test_an_agent_better_than_its_explorer_keeps_the_wheel(corridor, guide):
+    """The explorer walks the wrong way; it may cost its patience and rare trials, no more."""
+    settings = Augmentation(guide, explorer_options={"wrong": True}, patience=200)
+    model = augment(PPO)("MlpPolicy", corridor(), n_steps=64, augmentation=settings, **small()).learn(4096)
+    assert model._polaug.handover.explorer_steps < 200 + 0.12 * 4096
+    assert model._polaug.handover.teaching == 0
+
+
+def test_discrete_observations(guide):
+    model = build(PPO, gym.make("FrozenLake-v1", is_slippery=False), guide).learn(128)
+    assert model._polaug.explorer.seen[0].flat.shape == (1, 1)
+    assert np.isfinite(model._polaug.handover.explorer_return)

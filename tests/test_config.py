@@ -1,0 +1,37 @@
+"""Settings are checked where they are written down, and survive being saved."""
+
+import dataclasses
+
+import pytest
+
+from polaug.config import Augmentation
+from polaug.errors import InvalidInputError, StateError
+
+
+@pytest.mark.parametrize(("field", "value"), [
+    ("explorer", 3), ("explorer_options", [1]), ("transfer", None), ("tau_e", -1), ("tau_q", 1.5), ("patience", -1),
+    ("trial_share", 1.0), ("teach_every", 0), ("teach_batches", 0), ("teach_batch_size", 1), ("teach_rate", 0.0),
+    ("smoothing", -0.1), ("smoothing", float("nan")), ("margin", -1), ("n_step", 0), ("memory", 0), ("seed", "x"),
+])  # fmt: skip
+def test_a_bad_value_is_named(field, value):
+    with pytest.raises(InvalidInputError, match=f"^{field}: "):
+        Augmentation(**{field: value})
+
+
+def test_every_field_is_explained():
+    source = __import__("inspect").getsource(Augmentation)
+    for field in dataclasses.fields(Augmentation):
+        after = source.split(f"    {field.name}: ", 1)[1].split("\n", 1)[1]
+        assert after.lstrip().startswith('"""'), field.name
+
+
+def test_settings_survive_json():
+    settings = Augmentation(explorer="paper", explorer_options={"rank": 2}, tau_e=100, smoothing=0.1)
+    assert Augmentation.from_json(settings.to_json()) == settings
+
+
+def test_what_json_cannot_hold_must_be_passed_again():
+    with pytest.raises(StateError, match="explorer_options"):
+        Augmentation.from_json(Augmentation(explorer_options={"features": len}).to_json())
+    with pytest.raises(StateError, match="damaged"):
+        Augmentation.from_json("{")

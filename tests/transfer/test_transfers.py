@@ -1,0 +1,226 @@
+"""Each way of teaching does what its name says, on small networks and without a training library."""
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from polaug.config import Augmentation
+from polaug.errors import InvalidInputError, UnknownNameError
+from polaug.exploration import Transitions, make_explorer
+from polaug.exploration.base import Explorer
+from polaug.transfer import METHODS, Rollout, Student, make_transfer, transfer_class, transfers
+from polaug.transfer.balance import balanced, rollout_returns
+
+SPACE = spaces.Box(-1.0, 1.0, (2,), np.float32)
+
+
+class Sign(Explorer):
+    """Q̂ prefers the last action where the first number is positive, else the first action."""
+
+    def _choose(self, flat, states):
+        return self._q_values(flat, states).argmax(axis=1)
+
+    def _learn(self, batch):
+        pass
+
+    def _q_values(self, flat, states):
+        return flat[:, :1] * np.linspace(-1.0, 1.0, self.actions.n_actions)
+
+
+def net(outputs, seed=0):
+    torch.manual_seed(seed)
+    return torch.nn.Sequential(torch.nn.Linear(2, 32), torch.nn.Tanh(), torch.nn.Linear(32, outputs))
+
+
+def tensor(observations):
+    return torch.as_tensor(np.asarray(observations, np.float32))
+
+
+def column(actions):
+    return torch.as_tensor(np.asarray(actions).reshape(len(actions), -1))
+
+
+def pupil(kind, model):
+    common = {"gamma": 0.9, "parameters": lambda: list(model.parameters()), "tensor": tensor, "actions": column}
+    if kind == "values":
+        return Student(
+            "value_based", values=model, evaluate=lambda s, a: (None, model(s).gather(1, a.long())[:, 0]), **common
+        )
+    if kind == "discrete":
+
+        def evaluate(s, a):
+            return model(s).log_softmax(1).gather(1, a.long())[:, 0], torch.zeros(len(s))
+
+        return Student("policy_gradient", log_probs=lambda s: [model(s).log_softmax(1)], evaluate=evaluate, **common)
+    spread = torch.nn.Parameter(torch.zeros(1))
+    common["parameters"] = lambda: [*model.parameters(), spread]
+    return Student("policy_gradient", gaussian=lambda s: (model(s), spread.expand(len(s), 1)), **common)
+
+
+def show(transfer, n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    for _ in range(n // 4):
+        obs = rng.uniform(-1, 1, (4, 2)).astype(np.float32)
+        actions = transfer.explorer.act(obs)
+        end = np.zeros(4, bool)
+        transfer.watch(Transitions(obs, actions, np.zeros(4), obs, end, end))
+
+
+def build(name, kind, outputs, space, **settings):
+    model = net(outputs)
+    explorer = Sign(SPACE, space)
+    return make_transfer(
+        Augmentation(transfer=name, **settings), pupil(kind, model), explorer, np.random.default_rng(0)
+    ), model
+
+
+def test_the_table_lists_every_file_and_nothing_else():
+    from pathlib import Path
+
+    import polaug.transfer as package
+
+    helpers = {"__init__", "base", "episodes", "memory", "optimizer"}
+    assert {p.stem for p in Path(package.__file__).parent.glob("*.py")} - helpers == set(transfers()) == set(METHODS)
+    for name, cls in METHODS.items():
+        assert cls.__module__ == f"polaug.transfer.{name}"
+
+
+def test_auto_is_the_best_known_for_each_family_and_typos_get_a_hint():
+    assert transfer_class("auto", "value_based") is METHODS["margin"]
+    assert transfer_class("auto", "policy_gradient") is METHODS["kickstart"]
+    with pytest.raises(UnknownNameError, match="Did you mean 'kickstart'"):
+        transfer_class("kickstat", "policy_gradient")
+    with pytest.raises(InvalidInputError, match="value_based"):
+        build("margin", "discrete", 2, spaces.Discrete(2))
+    with pytest.raises(InvalidInputError, match="actor_critic"):
+        build("replay", "discrete", 2, spaces.Discrete(2))
+
+
+@pytest.mark.parametrize(("name", "kind"), [("kickstart", "discrete"), ("margin", "values")])
+def test_the_agent_comes_to_prefer_what_q_hat_prefers(name, kind):
+    transfer, model = build(name, kind, 3, spaces.Discrete(3))
+    assert transfer.teach() == {}  # nothing seen yet
+    show(transfer)
+    for _ in range(6):
+        log = transfer.teach()
+    states = np.random.default_rng(1).uniform(-1, 1, (500, 2)).astype(np.float32)
+    agree = model(tensor(states)).argmax(1).numpy() == np.where(states[:, 0] > 0, 2, 0)
+    assert agree.mean() > 0.95
+    assert log["disagreement"] < 0.1
+
+
+def test_soft_labels_leave_the_agent_room():
+    transfer, model = build("kickstart", "discrete", 2, spaces.Discrete(2), smoothing=0.25)
+    show(transfer)
+    for _ in range(20):
+        transfer.teach()
+    probabilities = model(torch.tensor([[0.8, 0.0]])).softmax(1)[0]
+    assert 0.80 < probabilities[1] < 0.95  # 1 − smoothing / 2 = 0.875
+
+
+def test_continuous_policies_learn_the_mean_and_keep_a_spread():
+    transfer, model = build("kickstart", "gaussian", 1, spaces.Box(-1.0, 1.0, (1,), np.float32))
+    show(transfer)
+    for _ in range(20):
+        transfer.teach()
+    means = model(torch.tensor([[0.7, 0.0], [-0.7, 0.0]])).detach().flatten()
+    assert means[0] > 0.7
+    assert means[1] < -0.7
+    spread = float(transfer.student.gaussian(torch.zeros(1, 2))[1].detach().exp())
+    assert 0.3 < spread < 0.9
+
+
+def test_an_agent_that_agrees_gets_shorter_lessons():
+    transfer, _ = build("kickstart", "discrete", 2, spaces.Discrete(2))
+    show(transfer)
+    first = transfer.teach()["lesson_batches"]
+    for _ in range(5):
+        last = transfer.teach()["lesson_batches"]
+    assert first == 80
+    assert last < 30
+    assert transfer.teach(0.2)["lesson_batches"] < last
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 100.0])
+def test_margin_draws_values_to_the_returns_of_good_episodes_at_any_scale(scale):
+    transfer, model = build("margin", "values", 2, spaces.Discrete(2))
+    rng, end = np.random.default_rng(0), np.ones(4, bool)
+    for _ in range(200):  # action 1 is right where the first number is positive, and pays more on the far right
+        obs = rng.uniform(-1, 1, (4, 2)).astype(np.float32)
+        actions = transfer.explorer.act(obs)
+        transfer.watch(Transitions(obs, actions, scale * (1.0 + obs[:, 0]), obs, end, ~end))
+    for _ in range(25):
+        log = transfer.teach()
+    assert log["disagreement"] < 0.1
+    assert float(model(torch.tensor([[0.9, 0.0]])).max().detach()) > 0.0
+
+
+def test_imitation_follows_what_paid_off():
+    transfer, model = build("imitate", "discrete", 2, spaces.Discrete(2))
+    obs, end = np.zeros((2, 2), np.float32), np.ones(2, bool)
+    for _ in range(200):  # in the first environment action 1 pays, in the second action 0 costs
+        transfer.watch(Transitions(obs, np.array([1, 0]), np.array([1.0, -1.0]), obs, end, ~end))
+    for _ in range(5):
+        log = transfer.teach()
+    assert model(torch.zeros(1, 2)).argmax() == 1
+    assert log["better_than_expected"] == pytest.approx(0.5, abs=0.1)
+
+
+def test_imitation_raises_values_only_where_returns_were_better():
+    transfer, model = build("imitate", "values", 2, spaces.Discrete(2))
+    obs, end = np.zeros((2, 2), np.float32), np.ones(2, bool)
+    before = model(torch.zeros(1, 2))[0].detach().clone()
+    for _ in range(50):
+        transfer.watch(Transitions(obs, np.array([1, 0]), np.array([5.0, -5.0]), obs, end, ~end))
+    for _ in range(30):
+        transfer.teach()
+    after = model(torch.zeros(1, 2))[0].detach()
+    assert after[1] > before[1] + 1.0
+    assert after[0] > before[0] - 1.0
+
+
+def test_only_own_steps_are_selected_except_as_published():
+    driven = np.array([[True, False], [True, False], [False, True]])
+    rollout = Rollout(driven, np.zeros_like(driven), np.zeros((3, 2), np.float32))
+    own, _ = build("kickstart", "discrete", 2, spaces.Discrete(2))
+    assert own.select(rollout).tolist() == [2, 3, 4]  # environment by environment
+    everything, _ = build("as_published", "discrete", 2, spaces.Discrete(2))
+    assert everything.select(rollout) is None
+
+
+def test_balance_repeats_the_rarer_kind():
+    rewards = np.array([[0, 0], [0, 0], [0, 1], [0, 1]], np.float32)
+    starts = np.array([[1, 1], [0, 0], [1, 1], [0, 0]], bool)
+    rollout = Rollout(np.zeros((4, 2), bool), starts, rewards)
+    np.testing.assert_array_equal(rollout_returns(rollout), [[0, 0], [0, 0], [0, 2], [0, 2]])
+    transfer, _ = build("balance", "discrete", 2, spaces.Discrete(2))
+    chosen = transfer.select(rollout)
+    high = np.isin(chosen, [6, 7])
+    assert high.sum() == (~high).sum() == 6
+    assert balanced(np.array([1.0, 1.0]), np.random.default_rng(0)) is None
+    assert balanced(np.array([np.nan, np.nan]), np.random.default_rng(0)) is None
+
+
+@pytest.mark.parametrize(("name", "kind"), [("kickstart", "discrete"), ("margin", "values"), ("imitate", "discrete")])
+def test_saved_lessons_go_on_to_the_bit(name, kind):
+    first, model = build(name, kind, 2, spaces.Discrete(2))
+    second, copy = build(name, kind, 2, spaces.Discrete(2))
+    obs, end = np.full((2, 2), 0.5, np.float32), np.ones(2, bool)
+    for _ in range(100):
+        first.watch(Transitions(obs, np.array([1, 0]), np.array([1.0, 0.0]), obs, end, ~end))
+    first.teach()
+    copy.load_state_dict(model.state_dict())
+    second.load_state_dict(first.state_dict())
+    first.rng, second.rng = np.random.default_rng(5), np.random.default_rng(5)
+    first.teach()
+    second.teach()
+    for a, b in zip(model.parameters(), copy.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_an_explorer_without_q_hat_teaches_nothing():
+    explorer = make_explorer("random", SPACE, spaces.Discrete(2))
+    transfer = make_transfer(Augmentation(), pupil("discrete", net(2)), explorer, np.random.default_rng(0))
+    show(transfer)
+    assert transfer.teach() == {}
