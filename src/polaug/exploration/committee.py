@@ -40,6 +40,7 @@ _BONUS = 0.3  # for few tries, in units where returns span 0 to 1
 _MODEL_PRIOR = 0.1  # the model member keeps exploring: it gets the benefit of the doubt
 _RECENT = 40  # episodes that make the scale
 _MAX_TABLE = 1_000_000  # different observations up to which they are counted one by one
+_NO_WORSE = 0.15  # how much less worth a member may be that is handed a lost episode
 _LOST = 2.5  # times the usual low point of an episode: it is lost
 
 
@@ -64,6 +65,7 @@ class Run:
     low: float = 0.0  # lowest point of the total so far
     length: int = 0
     handed: bool = False  # whether another member has given it up
+    settled: bool = False  # whether nobody better was found when it was lost
 
 
 class CommitteeExplorer(Explorer):
@@ -269,15 +271,18 @@ class CommitteeExplorer(Explorer):
 
     def _is_lost(self, run: Run) -> bool:
         """Far below the low points of recent episodes: somebody else may still save it."""
-        if run.handed or len(self._members) == 1 or len(self._lows) < 4 or not self._model.ready:
+        if run.handed or run.settled or len(self._members) == 1 or len(self._lows) < 4 or not self._model.ready:
             return False
         return run.total < self._lost_below
 
     def _hand_over(self, environment: int, run: Run) -> None:
-        self._book(environment, run)
         others = [name for name, s in self._standings.items() if name != run.member and s.counted]
-        run.member = max(others, key=self._worth, default="model")
-        run.handed = True
+        heir = max(others, key=self._worth, default=run.member)
+        if heir == run.member or self._worth(heir) < self._worth(run.member) - _NO_WORSE:
+            run.settled = True  # a bad day of the better member is still a better day
+            return
+        self._book(environment, run)
+        run.member, run.handed = heir, True
         self._standings[run.member].flying += 1
         self._members[run.member].begin(environment)
 
@@ -324,8 +329,11 @@ class CommitteeExplorer(Explorer):
             "recent": np.array(self._recent), "lows": np.array(self._lows),
             "counters": np.array([self._episodes, self._terminated], dtype=np.int64),
             "runs": np.array(
-                [[e, names.index(r.member), r.total, r.low, r.length, r.handed] for e, r in self._runs.items()]
-            ).reshape(-1, 6),
+                [
+                    [env, names.index(r.member), r.total, r.low, r.length, r.handed, r.settled]
+                    for env, r in self._runs.items()
+                ]
+            ).reshape(-1, 7),
             "standings": np.array([[s.plays, s.counted, s.flying, s.last] for s in self._standings.values()]),
         }  # fmt: skip
         for name, standing in self._standings.items():
@@ -342,7 +350,7 @@ class CommitteeExplorer(Explorer):
         twin._store.load_state_dict(part("store", state))
         twin._returns.load_state_dict(part("returns", state))
         names, standings, runs = list(self._members), state["standings"], state["runs"]
-        if standings.shape != (len(names), 4) or runs.ndim != 2 or runs.shape[1] != 6:
+        if standings.shape != (len(names), 4) or runs.ndim != 2 or runs.shape[1] != 7:
             raise StateError("standings, runs: belong to another committee. Build it with the same members.")
         for k, name in enumerate(names):
             twin._members[name].load_state_dict(part(name, state))
@@ -350,7 +358,9 @@ class CommitteeExplorer(Explorer):
             plays, counted, flying, last = (int(number) for number in standings[k])
             at, returns = state[f"at_{name}"].tolist(), state[f"returns_{name}"].tolist()
             twin._standings[name] = Standing(plays, counted, flying, last, at, returns)
-        twin._runs = {int(r[0]): Run(names[int(r[1])], float(r[2]), float(r[3]), int(r[4]), bool(r[5])) for r in runs}
+        twin._runs = {
+            int(r[0]): Run(names[int(r[1])], float(r[2]), float(r[3]), int(r[4]), bool(r[5]), bool(r[6])) for r in runs
+        }
         twin._recent, twin._lows = state["recent"].tolist(), state["lows"].tolist()
         twin._lost_below = _LOST * float(np.quantile(twin._lows, 0.25)) if twin._lows else 0.0
         twin._episodes, twin._terminated = int(state["counters"][0]), bool(state["counters"][1])

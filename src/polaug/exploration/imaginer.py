@@ -116,7 +116,7 @@ class Imaginer(Member):
     def _hopes(self) -> Hopes:
         """The optimum fades towards the best return ever seen, unless nothing was ever at stake."""
         r = self._returns
-        spread = max(r.high - r.low, 1e-300)
+        spread = r.high - r.low if r.high > r.low else 1.0  # nothing but zeros so far: any unit will do
         at_stake = r.best_reward - r.worst_reward > 1e-9 * max(abs(r.best_reward), abs(r.worst_reward))
         optimum = r.high + spread * (_FADE / (_FADE + self._ended) if at_stake else 1.0)
         horizon = 1.0 / (1.0 - self._gamma)
