@@ -76,8 +76,8 @@ def test_the_log_says_who_acts_and_what_is_taught(corridor, guide, tmp_path):
         assert f"augment/{name}" in header
 
 
+@pytest.mark.filterwarnings("ignore:rich is experimental")  # SB3's own choice of progress bar
 def test_tensorboard_and_progress_bar(corridor, guide, tmp_path):
-    pytest.importorskip("tensorboard")
     model = build(PPO, corridor(), guide, tensorboard_log=str(tmp_path))
     model.learn(128, progress_bar=True)
     assert list(tmp_path.rglob("events*"))
