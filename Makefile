@@ -36,5 +36,9 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.explorer_cost
 	$(BIN)/python -m benchmarks.explorers --workers 2
 
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "site/index.html"
+
 clean:
 	rm -rf $(VENV) runs site

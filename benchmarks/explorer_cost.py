@@ -2,7 +2,7 @@
 
 Against SB3's PPO on CartPole in the same run (both alternate, so that a busy machine slows both); early steps against
 late ones; and against the number of dimensions and actions of synthetic spaces. Writes results/explorer_cost.json and
-results/explorer_cost.png.
+docs/figures/explorer_cost.png.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gymnasium import spaces
 from stable_baselines3 import PPO
 
 import polaug
-from benchmarks.timing import RESULTS, save
+from benchmarks.timing import FIGURES, save
 from polaug.errors import UnsupportedSpaceError
 from polaug.exploration import Explorer
 from polaug.testing import Rollout
@@ -145,7 +145,7 @@ def draw(name: str, cost: list[list[float]], ppo_us: float) -> None:
     axes.yaxis.set_minor_formatter("")
     axes.set_title(f"What a step of '{name}' costs", loc="left")
     figure.legend(fontsize=8, ncols=len(ACTIONS), loc="outside lower center", frameon=False)
-    figure.savefig(RESULTS / "explorer_cost.png", dpi=130)
+    figure.savefig(FIGURES / "explorer_cost.png", dpi=130)
     plt.close(figure)
 
 
@@ -161,7 +161,7 @@ def main() -> None:
     results["synthetic"] = {"explorer": args.explorer, "dimensions": DIMENSIONS, "actions": ACTIONS, "us": cost}
     draw(args.explorer, cost, results["ppo_us"])
     save("explorer_cost", results)
-    print("wrote benchmarks/results/explorer_cost.png")
+    print("wrote benchmarks/docs/figures/explorer_cost.png")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import blas
 
 from benchmarks.timing import alternate, save
-from polaug.completion.recursive import add_entry
+from polaug.completion.rank_one import add_entry
 
 
 def measure(parameters: int) -> dict[str, float]:

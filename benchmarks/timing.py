@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 RESULTS = Path(__file__).parent / "results"
+FIGURES = Path(__file__).parent.parent / "docs" / "figures"
 
 
 def alternate(*contenders: Callable[[], object], rounds: int = 15, repeats: int = 1) -> list[float]:

@@ -8,7 +8,7 @@ from tests.completion.problems import low_rank
 from tests.reference import batch_ridge
 
 import polaug
-from polaug.completion import recursive
+from polaug.completion import rank_one
 
 
 def agree(model, X, Y, entries, ridge, largest, weights=None):
@@ -160,13 +160,13 @@ def test_kernel_is_sherman_morrison(kernel):
     b = rng.standard_normal(6)
     P = np.linalg.inv(precision)
     w, phi, h = P @ b, np.empty(6), np.empty(6)
-    add = recursive.add_entry if kernel == "compiled" else recursive.add_entry.py_func
+    add = rank_one.add_entry if kernel == "compiled" else rank_one.add_entry.py_func
     assert add(P, w, b, h, phi, x, y, 1.5, 2.0, 1e-3)
     np.testing.assert_allclose(phi, np.kron(x, y))
     expected = precision + 2.0 * np.outer(phi, phi)
     np.testing.assert_allclose(np.tril(P), np.tril(np.linalg.inv(expected)), atol=1e-12)
     np.testing.assert_allclose(w, np.linalg.solve(expected, b), atol=1e-12)
-    revise = recursive.revise_entry if kernel == "compiled" else recursive.revise_entry.py_func
+    revise = rank_one.revise_entry if kernel == "compiled" else rank_one.revise_entry.py_func
     revise(P, w, b, h, phi, x, y, 0.7)
     np.testing.assert_allclose(w, np.linalg.solve(expected, b), atol=1e-12)
 
