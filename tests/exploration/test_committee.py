@@ -1,0 +1,111 @@
+"""The committee: it solves what its members can, whatever the units, and its linear policies mean what they say."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import polaug
+from polaug.errors import InvalidInputError, UnknownNameError
+from polaug.exploration.rehearsal import play_in_model
+
+
+def play(env, explorer, episodes=1000, steps=10**9, scale=1.0, seed=0):
+    """Returns of the episodes, and all actions."""
+    returns, actions = [], []
+    for episode in range(episodes):
+        observation, _ = env.reset(seed=seed if episode == 0 else None)
+        returns.append(0.0)
+        ended = False
+        while not ended:
+            action = explorer.act(np.asarray(observation)[None])[0]
+            following, reward, terminated, truncated, _ = env.step(action)
+            step = (
+                np.asarray(observation)[None],
+                action[None],
+                np.array([scale * reward]),
+                np.asarray(following)[None],
+            )
+            explorer.observe(polaug.Transitions(*step, np.array([terminated]), np.array([truncated])))
+            returns[-1] += float(reward)
+            actions.append(action)
+            observation, ended = following, terminated or truncated
+            if len(actions) >= steps:
+                return returns, np.array(actions)
+    return returns, np.array(actions)
+
+
+def committee(env_id, seed=0, **options):
+    env = gym.make(env_id)
+    return env, polaug.make_explorer("committee", env.observation_space, env.action_space, seed=seed, **options)
+
+
+def test_the_car_reaches_the_flag_in_a_few_episodes():
+    returns, _ = play(*committee("MountainCar-v0"), episodes=12)
+    assert max(returns[:6]) > -200
+    assert np.mean(returns[8:]) > -160
+
+
+def test_the_pole_is_balanced_in_a_few_dozen_episodes():
+    env, explorer = committee("CartPole-v1")
+    returns, _ = play(env, explorer, episodes=30)
+    assert max(returns) == 500
+    assert explorer.statistics()["plays_linear"] > 0
+
+
+@pytest.mark.parametrize("scale", [2.0**20, 2.0**-20])
+def test_the_unit_of_rewards_does_not_matter(scale):
+    _, plain = play(*committee("MountainCar-v0"), steps=900)
+    _, scaled = play(*committee("MountainCar-v0"), steps=900, scale=scale)
+    assert np.array_equal(plain, scaled)
+
+
+def test_categories_are_counted_one_by_one():
+    env = gym.make("FrozenLake-v1", is_slippery=False)
+    explorer = polaug.make_explorer("committee", env.observation_space, env.action_space)
+    returns, _ = play(env, explorer, episodes=20)
+    assert returns[-1] == 1.0
+    assert "tried_pairs" in explorer.statistics()
+
+
+def test_members_can_be_chosen_but_not_without_the_model():
+    env, explorer = committee("MountainCar-v0", members=("model", "linear"))
+    play(env, explorer, episodes=6)
+    assert "plays_fitted" not in explorer.statistics()
+    with pytest.raises(InvalidInputError, match="members"):
+        committee("MountainCar-v0", members=("linear",))
+    with pytest.raises(UnknownNameError, match="Did you mean 'fitted'"):
+        committee("MountainCar-v0", members=("model", "fited"))
+
+
+def test_values_teach_what_the_best_member_does():
+    env, explorer = committee("CartPole-v1")
+    play(env, explorer, episodes=15)
+    states = np.random.default_rng(0).normal(scale=0.1, size=(50, 4))
+    values = explorer.q_values(states.astype(np.float32))
+    best = max(explorer._standings, key=lambda n: explorer._worth(n) if explorer._standings[n].counted else -np.inf)
+    expected = explorer._members[best].values(states.astype(np.float32).astype(float)).argmax(axis=1)
+    assert np.array_equal(values.argmax(axis=1), expected)
+    assert values.max() <= 1.0 / (1.0 - 0.99) + 1e-6  # in units of return
+
+
+def test_imagined_episodes_are_the_same_compiled_or_not():
+    env, explorer = committee("CartPole-v1")
+    play(env, explorer, steps=300)
+    laws = explorer._model.dynamics.laws
+    rng = np.random.default_rng(0)
+    weights, starts = rng.standard_normal((2, 2, 5)), 0.1 * rng.standard_normal((2, 4))
+    arguments = (laws, weights, starts, np.zeros((2, 20, 4)), rng.standard_normal((4, 9)), 100.0, 1.0)
+    compiled, plain = np.zeros(2), np.zeros(2)
+    assert play_in_model(*arguments, compiled) == play_in_model.py_func(*arguments, plain)
+    np.testing.assert_allclose(compiled, plain, rtol=1e-6)
+
+
+def test_policies_survive_a_change_of_units():
+    env, explorer = committee("CartPole-v1")
+    play(env, explorer, steps=300)
+    linear, laws = explorer._linear, explorer._model.dynamics.laws
+    linear.search(linear._starts[0])
+    states = np.random.default_rng(0).normal(scale=0.05, size=(100, 4))
+    before = linear.values(states)
+    linear._reframe(laws._replace(centre=laws.centre + 0.3, inverse=laws.inverse * 0.7))
+    np.testing.assert_allclose(linear.values(states), before, atol=1e-9)
