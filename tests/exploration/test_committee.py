@@ -100,6 +100,20 @@ def test_imagined_episodes_are_the_same_compiled_or_not():
     np.testing.assert_allclose(compiled, plain, rtol=1e-6)
 
 
+def test_thousands_of_episodes_are_no_more_than_a_few():
+    """The rarity of retries doubles with every play; after a thousand it must still be a number."""
+    space = gym.spaces.Box(-1.0, 1.0, (2,))
+    explorer = polaug.make_explorer("committee", space, gym.spaces.Discrete(2), seed=0)
+    rng = np.random.default_rng(0)
+    for _ in range(2500):
+        states = rng.uniform(-1, 1, (2, 1, 2)).astype(np.float32)
+        actions = explorer.act(states[0])
+        explorer.observe(
+            polaug.Transitions(states[0], actions, rng.normal(size=1), states[1], np.array([True]), np.array([False]))
+        )
+    assert max(standing.counted for standing in explorer._standings.values()) > 1030
+
+
 def test_policies_survive_a_change_of_units():
     env, explorer = committee("CartPole-v1")
     play(env, explorer, steps=300)

@@ -197,7 +197,7 @@ class CommitteeExplorer(Explorer):
             # A play counts by the share of today's data that its member knew then.
             tries = sum(standing.at) / self._store.steps + standing.flying
             worth = self._worth(name) + _BONUS / math.sqrt(1.0 + tries) + (_MODEL_PRIOR if name == "model" else 0.0)
-            if self._store.steps > (1.0 + 2.0 ** (standing.counted - 2)) * standing.last:
+            if self._store.steps > (1.0 + 2.0 ** min(standing.counted - 2, 50)) * standing.last:
                 # Due again: the data have grown 1.5, 2, 3, 5, … times since its last try.
                 if self._hopeless(name, flat):
                     standing.last = self._store.steps
