@@ -230,8 +230,12 @@ class Handover:
 
     @property
     def retired(self) -> bool:
-        """The explorer has lost so often that its learning is not worth its time; trials may still bring it back."""
-        return self._automatic and self._tau_e is None and self._lost >= 3
+        """The explorer's learning is no longer worth its time: it keeps losing, or has long ceased to improve and
+        leads no more. Trials, or an agent that falls behind, bring it back.
+        """
+        if not self._automatic or self._tau_e is not None:
+            return False
+        return self._lost >= 3 or (self._fading < 0.25 and not self.explorer_leads)
 
     # -- state ------------------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from polaug.errors import invalid
 from polaug.exploration import Explorer, Transitions
 from polaug.state import State
 from polaug.transfer.memory import Memory
-from polaug.transfer.optimizer import TeachingOptimizer
+from polaug.transfer.optimizer import TeachingOptimizer, input_factor
 
 Tensor = torch.Tensor
 
@@ -134,18 +134,19 @@ class Lessons(Transfer):
     def teach(self, weight: float = 1.0) -> dict[str, float]:
         """Minibatches in proportion to how much the agent still disagrees, down to a tenth: lessons cost time."""
         size = self.settings.teach_batch_size
-        batches = max(1, round(weight * self.settings.teach_batches * min(1.0, 0.1 + 3.0 * self._disagreement)))
+        batches = max(1, round(weight * self.settings.teach_batches * min(1.0, 0.1 + 2.0 * self._disagreement)))
         # Labelling is cheap beside training, but not free: each lesson labels a few batches and goes over them again.
-        states = self._memory.sample(min(batches, 16) * size, self.rng)
+        states = self._memory.sample(min(batches, 8) * size, self.rng)
         targets = None if states is None else self._targets(states)
         if states is None or targets is None:
             return {}
         inputs = self.student.tensor(states)
+        factor = input_factor(inputs)
         total, apart = 0.0, 0.0
         for _ in range(batches):
             chosen = torch.from_numpy(self.rng.integers(len(states), size=size))
             loss, distance = self._loss(inputs[chosen], targets[chosen])
-            self._optimizer.step(loss, inputs if inputs.dim() == 2 else None)
+            self._optimizer.step(loss, factor)
             total, apart = total + float(loss.detach()), apart + float(distance.detach())
         self._disagreement = apart / batches
         self.student.sync()

@@ -13,7 +13,7 @@ from polaug.exploration import Explorer, Transitions
 from polaug.state import State
 from polaug.transfer.base import Student, Transfer
 from polaug.transfer.episodes import FinishedEpisodes
-from polaug.transfer.optimizer import TeachingOptimizer
+from polaug.transfer.optimizer import TeachingOptimizer, input_factor
 
 
 class Imitate(Transfer):
@@ -44,7 +44,7 @@ class Imitate(Transfer):
             loss = 0.5 * excess.square().mean() if values.requires_grad else excess.new_zeros(())
             if log_probs is not None:
                 loss = loss - (log_probs * excess.detach().clamp(max=3.0)).mean()
-            self._optimizer.step(loss, states if states.dim() == 2 else None)
+            self._optimizer.step(loss, input_factor(states))
             total, better = total + float(loss.detach()), better + float((excess > 0).float().mean())
         return {"lesson_loss": total / batches, "better_than_expected": better / batches}
 

@@ -41,19 +41,20 @@ class Margin(Lessons):
 
     def _loss(self, observations: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         assert self.student.values is not None  # value-based agents have them
-        values = self.student.values(observations)
-        scale, best = self.student.reward_scale(), targets[:, None]
-        spread = float(self._episodes.returns.std()) * scale if len(self._episodes) else 0.0
+        scale, best, n = self.student.reward_scale(), targets[:, None], len(observations)
+        returns: NDArray[Any] | None = None
+        if len(self._episodes):  # one pass through the network for both parts of the loss
+            raw, taken, returns = self._episodes.rows(self.rng.integers(len(self._episodes), size=n))
+            observations = torch.cat([observations, self.student.tensor(raw)])
+        output = self.student.values(observations)
+        values = output[:n]
+        spread = 0.0 if returns is None else float(returns.std()) * scale
         unit = max(spread, float(values.detach().std(dim=0).mean()), 1e-9)
         handicap = torch.full_like(values, self.settings.margin * unit).scatter(1, best, 0.0)
         loss = ((values + handicap).max(dim=1).values - values.gather(1, best)[:, 0]).mean() / unit
-        if len(self._episodes):
-            at = self.rng.integers(len(self._episodes), size=len(observations))
-            raw, taken, returns = self._episodes.rows(at)
-            own = self.student.values(self.student.tensor(raw)).gather(1, self.student.actions(taken)[:, :1].long())[
-                :, 0
-            ]
-            loss = loss + torch.nn.functional.smooth_l1_loss(own / unit, own.new_tensor(returns) * scale / unit)
+        if returns is not None:
+            own = output[n:].gather(1, self.student.actions(taken)[:, :1].long())[:, 0]
+            loss = loss + torch.nn.functional.smooth_l1_loss(own / unit, own.new_tensor(returns * scale / unit))
         return loss, (values.argmax(dim=1) != targets).float().mean()
 
     def state_dict(self) -> State:

@@ -18,6 +18,11 @@ _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 _SCALING = (0.1, 100.0)  # a constant input gets no infinite steps
 
 
+def input_factor(inputs: torch.Tensor) -> torch.Tensor | None:
+    """How much further weights of each input column must move than standardised ones; None without columns."""
+    return (1.0 / inputs.std(dim=0)).clamp(*_SCALING) if inputs.dim() == 2 else None
+
+
 class TeachingOptimizer:
     """Adam on the agent's parameters, built at its first step."""
 
@@ -34,17 +39,19 @@ class TeachingOptimizer:
         # The fused kernel takes a third off a small network's step.
         return torch.optim.Adam(list(self._parameters()), lr=self._rate, fused=True)
 
-    def step(self, loss: torch.Tensor, inputs: torch.Tensor | None = None) -> None:
-        """Follow the gradient of `loss` once; gradients are gone afterwards. `inputs` (n, d) tell the scales."""
+    def step(self, loss: torch.Tensor, factor: torch.Tensor | None = None) -> None:
+        """Follow the gradient of `loss` once; gradients are gone afterwards.
+
+        `factor` (d,) stretches the steps of first-layer weights; see `input_factor`.
+        """
         if self._adam is None:
             self._adam = self._build()
         self._adam.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        first = [] if inputs is None else [weight for weight in self._first_layers() if weight.grad is not None]
+        first = [] if factor is None else [weight for weight in self._first_layers() if weight.grad is not None]
         before = [weight.detach().clone() for weight in first]
         self._adam.step()
-        if inputs is not None and first:
-            factor = (1.0 / inputs.std(dim=0)).clamp(*_SCALING)
+        if factor is not None:
             with torch.no_grad():
                 for weight, old in zip(first, before, strict=True):
                     weight.copy_(old + (weight - old) * factor)
