@@ -188,6 +188,7 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", default=list(THRESHOLDS)[:5], choices=list(THRESHOLDS))
     parser.add_argument("--methods", nargs="*", default=[])
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--first-seed", type=int, default=0, help="held-out seeds: 1000")
     parser.add_argument("--steps", type=int, default=30_000)
     parser.add_argument("--every", type=int, default=1000)
     parser.add_argument("--episodes", type=int, default=10)
@@ -199,7 +200,7 @@ def main() -> None:
     key = ("task", "method", "seed", "steps", "explorer")
     done = {tuple(run[k] for k in key) for run in finished(args.results)}
     args.results.parent.mkdir(parents=True, exist_ok=True)
-    for seed in range(args.seeds):
+    for seed in range(args.first_seed, args.first_seed + args.seeds):
         for task in args.tasks:
             for method in args.methods:
                 used = args.explorer if "+pa" in method or method == "explorer" else ""

@@ -2,8 +2,9 @@
 
 In units z ∈ [−1, 1] of the range seen, ridge regression fits
 
-    z' − z  and  r   on   (1, z, z_i z_j) ⊗ y(a)  and  random Fourier features of z,
+    z' − z  and  r   on   (1, z, z_i z_j) ⊗ y(a)  and  random Fourier features of z
 
+(with many actions fewer monomials are crossed with y, the others are shared),
 and a logistic regression on (1, z', z'_i z'_j) says whether the episode terminates there. Before each refit the old
 model is tried on the transitions it has not seen; a dimension that it predicts no better than its mean (noise) loses
 its relevance, and with it its influence on distances.
@@ -32,6 +33,7 @@ WAVE_SIZE = 0.3
 
 _RIDGE = 1e-3
 _WAVES, _WAVE_LENGTH = 80, 0.5
+_CROSSED = 400  # most weights that differ by action: a fit costs their number to the third power
 _TERMINALS = 300  # terminal states kept
 _FRESH = 1000  # unseen transitions kept for the next trial
 
@@ -108,23 +110,33 @@ class Dynamics:
         sample, y = self._draw(centre, inverse)
         monomials = polynomial(sample.z)
         waves = wave_features(sample.z * relevance, frequencies, self._phases)
-        psi = np.concatenate([(monomials[:, None, :] * y[:, :, None]).reshape(len(y), -1), waves], axis=1)
+        crossed = self._crossed(monomials.shape[1])
+        by_action = (monomials[:, None, :crossed] * y[:, :, None]).reshape(len(y), -1)
+        psi = np.concatenate([by_action, waves, monomials[:, crossed:]], axis=1)
         reward_size = max(abs(returns.best_reward), abs(returns.worst_reward), 1e-300)
         alive = ~sample.terminated
         weights = np.empty((psi.shape[1], sample.z.shape[1] + 1))
         weights[:, :-1] = _ridge(psi, sample.following - sample.z)
         # The reward of terminal steps is a matter of its own: it would bend the others' fit.
         weights[:, -1] = reward_size * _ridge(psi[alive], sample.rewards[alive] / reward_size)
-        P, wide = monomials.shape[1], self._Y.shape[1]
-        parts = weights[: wide * P].reshape(wide, P, -1)
+        wide, F = by_action.shape[1], waves.shape[1]
+        parts = np.tensordot(self._Y, weights[:wide].reshape(self._Y.shape[1], crossed, -1), (1, 0))
+        shared = np.broadcast_to(weights[wide + F :], (len(self._Y), *weights[wide + F :].shape))
         ending, last_reward = self._fit_termination(centre, inverse, sample.following[alive])
         error = np.minimum(np.sqrt(self._error) * inverse, 1.0) if self._tried else np.zeros_like(inverse)
         self.laws = Laws(
             centre, inverse, relevance, frequencies, self._phases,
-            np.ascontiguousarray(np.tensordot(self._Y, parts, (1, 0))), np.ascontiguousarray(weights[wide * P :]),
+            np.concatenate([parts, shared], axis=1), np.ascontiguousarray(weights[wide : wide + F]),
             self._terminals > 0, ending, last_reward, error,
         )  # fmt: skip
         self.sample = sample
+
+    def _crossed(self, monomials: int) -> int:
+        """How many of the monomials differ by action: all, or with many actions the linear ones, or the constant."""
+        for few in (monomials, 1 + len(self._relevance)):
+            if few * self._Y.shape[1] <= _CROSSED:
+                return few
+        return 1
 
     def _draw(self, centre: FloatArray, inverse: FloatArray) -> tuple[Sample, FloatArray]:
         """Up to `sample` transitions of the store, and the features y (n, ·) of their actions."""
