@@ -35,7 +35,8 @@ class Fitted(Member):
     def begin(self, environment: int) -> None:
         """Catch up with what was observed since the last fit."""
         self._plays += 1
-        if self._store.size >= 20 and self._store.steps > self._fit_at:
+        # Not for a handful of steps: with short episodes a refit at each would cost more than everything else.
+        if self._store.size >= 20 and self._store.steps - self._fit_at >= self._every() // 2:
             self._refit()
 
     def choose(self, environment: int, flat: FloatArray) -> int:
@@ -51,11 +52,14 @@ class Fitted(Member):
 
     def learn(self, batch: Batch, playing: bool) -> None:
         """Refit when due, while playing."""
-        every = min(_EVERY, 20 + self._store.size // 20)
-        since = self._store.steps - self._fit_at
+        every, since = self._every(), self._store.steps - self._fit_at
         due = since >= every or (bool(batch.ended.any()) and since >= every // 2)
         if playing and due and self._store.size >= 20:
             self._refit()
+
+    def _every(self) -> int:
+        """Steps between refits: few at first, when each step tells much."""
+        return min(_EVERY, 20 + self._store.size // 20)
 
     def _refit(self) -> None:
         late = self._store.steps - self._fit_at > 2 * _EVERY
