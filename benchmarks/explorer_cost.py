@@ -161,7 +161,7 @@ def main() -> None:
     results["synthetic"] = {"explorer": args.explorer, "dimensions": DIMENSIONS, "actions": ACTIONS, "us": cost}
     draw(args.explorer, cost, results["ppo_us"])
     save("explorer_cost", results)
-    print("wrote benchmarks/docs/figures/explorer_cost.png")
+    print("wrote docs/figures/explorer_cost.png")
 
 
 if __name__ == "__main__":
