@@ -142,7 +142,7 @@ def multiplicative_against_dense(M: int, N: int, m: int, observed: int) -> dict[
     u, v = start_U.copy(), start_V.copy()
     alternate_zero_filled(solver._A, solver._B, solver._C, u, v, none_U, none_V, 0.0, 0.0, 1e-300, iterations)
     np.testing.assert_allclose(u @ v.T, U @ V.T, rtol=1e-8)
-    slow, fast = alternate(dense, ours, rounds=5)
+    slow, fast = alternate(dense, ours, rounds=7, repeats=20 if M < 1000 else 3)
     return {
         "M": M,
         "N": N,
