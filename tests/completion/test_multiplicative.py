@@ -50,7 +50,8 @@ def test_masked_kernel_equals_the_dense_transcription(kernel):
 @pytest.mark.parametrize("seed", range(5))
 def test_every_alternation_decreases_the_fit_on_non_negative_data_without_lambda(reading, seed):
     p = low_rank(seed=seed, non_negative=True, noise=0.0, entries=150)
-    costs = []
+    start = np.random.default_rng(0).random((10, 2)) + 1e-3  # the solver's own dense start: U above V
+    costs = [polaug.cost(*p.observed, start[:6], start[6:], reading=reading)]
     for iterations in range(1, 40):
         model = polaug.InductiveCompletion(
             "multiplicative",
@@ -63,7 +64,7 @@ def test_every_alternation_decreases_the_fit_on_non_negative_data_without_lambda
         ).fit(*p.observed)
         costs.append(polaug.cost(*p.observed, *model.factors(), reading=reading))
     assert np.all(np.diff(costs) <= 1e-9 * costs[0])
-    assert costs[-1] < 0.999 * costs[0]
+    assert costs[-1] < 0.9 * costs[0]
 
 
 def test_masked_reading_ignores_what_was_not_observed_and_zero_filled_does_not():

@@ -42,7 +42,7 @@ def test_the_model_predicts_the_dynamics_of_cartpole():
     explorer, _ = trained("CartPole-v1", steps=1200)
     dynamics = explorer._member.dynamics
     variance = dynamics._store.next_states[: dynamics._store.size].var(axis=0)
-    assert np.all(dynamics._error < 0.03 * variance)
+    assert np.all(dynamics._error < 0.01 * variance)
 
 
 def test_a_noise_dimension_loses_its_relevance():
