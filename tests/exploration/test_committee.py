@@ -82,10 +82,26 @@ def test_values_teach_what_the_best_member_does():
     play(env, explorer, episodes=15)
     states = np.random.default_rng(0).normal(scale=0.1, size=(50, 4))
     values = explorer.q_values(states.astype(np.float32))
-    best = max(explorer._standings, key=lambda n: explorer._worth(n) if explorer._standings[n].counted else -np.inf)
-    expected = explorer._members[best].values(states.astype(np.float32).astype(float)).argmax(axis=1)
+    expected = (
+        explorer._members[explorer._contest.best()].values(states.astype(np.float32).astype(float)).argmax(axis=1)
+    )
     assert np.array_equal(values.argmax(axis=1), expected)
     assert values.max() <= 1.0 / (1.0 - 0.99) + 1e-6  # in units of return
+
+
+def test_the_model_teaches_where_the_linear_members_single_policy_is_clearly_worse():
+    env, explorer = committee("CartPole-v1")
+    play(env, explorer, episodes=15)
+    states = np.random.default_rng(0).normal(scale=0.1, size=(50, 4)).astype(np.float32)
+    if explorer._contest.best() != "linear":
+        explorer._contest.standings["linear"].returns = [500.0] * 10
+        explorer._contest.standings["linear"].counted = 10
+    assert explorer._contest.best() == "linear"
+    explorer._model_teaches = True
+    assert np.array_equal(explorer.q_values(states), explorer._model.values(states.astype(float)))
+    explorer._model_teaches = False
+    choice = explorer._linear.values(states.astype(float)).argmax(axis=1)
+    assert np.array_equal(explorer.q_values(states).argmax(axis=1), choice)
 
 
 def test_imagined_episodes_are_the_same_compiled_or_not():
@@ -111,7 +127,7 @@ def test_thousands_of_episodes_are_no_more_than_a_few():
         explorer.observe(
             polaug.Transitions(states[0], actions, rng.normal(size=1), states[1], np.array([True]), np.array([False]))
         )
-    assert max(standing.counted for standing in explorer._standings.values()) > 1030
+    assert max(standing.counted for standing in explorer._contest.standings.values()) > 1030
 
 
 def test_policies_survive_a_change_of_units():
@@ -123,3 +139,43 @@ def test_policies_survive_a_change_of_units():
     before = linear.values(states)
     linear._reframe(laws._replace(centre=laws.centre + 0.3, inverse=laws.inverse * 0.7))
     np.testing.assert_allclose(linear.values(states), before, atol=1e-9)
+
+
+def drive(env, explorer, steps, observe, seed=0):
+    """Somebody else drives at random; `observe` gets each step."""
+    rng = np.random.default_rng(seed)
+    observation, _ = env.reset(seed=seed)
+    for _ in range(steps):
+        action = np.array([rng.integers(env.action_space.n)])
+        following, reward, terminated, truncated, _ = env.step(action[0])
+        ends = np.array([terminated]), np.array([truncated])
+        observe(polaug.Transitions(observation[None], action, np.array([float(reward)]), following[None], *ends))
+        observation = env.reset()[0] if terminated or truncated else following
+
+
+def test_episodes_of_others_are_learnt_from_but_speak_for_no_member():
+    env, explorer = committee("CartPole-v1")
+    play(env, explorer, episodes=10)
+    before, fitted_at, stored = explorer.statistics(), explorer._model._fit_at, explorer._store.steps
+    drive(env, explorer, 400, explorer.observe)
+    after = explorer.statistics()
+    assert explorer._store.steps == stored + 400
+    assert after["steps"] == before["steps"] + 400
+    assert explorer._model._fit_at == fitted_at  # whoever plays next catches up
+    assert {k: v for k, v in after.items() if "plays" in k} == {k: v for k, v in before.items() if "plays" in k}
+
+
+def test_steps_of_others_are_the_same_in_bulk_as_one_by_one():
+    env, one = committee("CartPole-v1", capacity=400)
+    _, bulk = committee("CartPole-v1", capacity=400)
+    steps = []
+    for explorer in (one, bulk):
+        play(env, explorer, episodes=8)
+    drive(env, one, 350, one.observe)
+    drive(env, bulk, 350, steps.append)
+    bulk.observe_past(steps[:200])
+    bulk.observe_past(steps[200:])
+    first, second = one.state_dict(), bulk.state_dict()
+    assert sorted(first) == sorted(second)
+    for key in first:
+        np.testing.assert_array_equal(first[key], second[key], err_msg=key)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import polaug
-from polaug.exploration import imagination
+from polaug.exploration import look_ahead
 from polaug.exploration.geometry import farthest_points, polynomial, polynomial_size
 
 
@@ -28,10 +28,10 @@ def trained(env_id, steps=600, seed=0):
 @pytest.mark.parametrize("kernel", ["compiled", "python"])
 def test_looking_ahead_equals_the_matrix_form(env_id, kernel):
     explorer, states = trained(env_id)
-    look = imagination.look_ahead if kernel == "compiled" else imagination.look_ahead.py_func
+    look = look_ahead.look_ahead if kernel == "compiled" else look_ahead.look_ahead.py_func
     laws, vision = explorer._member._visions[0]
     z = np.clip((states[-5:].astype(float) - laws.centre) * laws.inverse, -3.0, 3.0)
-    expected = imagination.values_of(laws, vision, z, 0.99)
+    expected = look_ahead.values_of(laws, vision, z, 0.99)
     for row, wanted in zip(z, expected, strict=True):
         q = np.zeros(len(wanted))
         look(laws, vision, row, 0.99, q, np.zeros(len(wanted)), True)
@@ -67,10 +67,10 @@ def test_visits_wear_off_the_novelty():
     far = np.array([0.4, 0.05])
     z = (far - laws.centre) * laws.inverse
     novelty = [np.zeros(3), np.zeros(3)]
-    imagination.look_ahead(laws, vision, np.clip(z, -3, 3), 0.99, np.zeros(3), novelty[0], True)
+    look_ahead.look_ahead(laws, vision, np.clip(z, -3, 3), 0.99, np.zeros(3), novelty[0], True)
     for _ in range(30):
-        imagination.count_visit(laws, vision, far)
-    imagination.look_ahead(laws, vision, np.clip(z, -3, 3), 0.99, np.zeros(3), novelty[1], True)
+        look_ahead.count_visit(laws, vision, far)
+    look_ahead.look_ahead(laws, vision, np.clip(z, -3, 3), 0.99, np.zeros(3), novelty[1], True)
     assert novelty[0].max() > 0.5
     assert novelty[1].max() < novelty[0].max()
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,6 +42,12 @@ class Transitions:
     next_observations: Any
     terminated: Any
     truncated: Any
+
+    @staticmethod
+    def joined(steps: Sequence[Transitions]) -> Transitions:
+        """Several steps as one of more rows, in their order; observations must be arrays."""
+        names = [field.name for field in fields(Transitions)]
+        return Transitions(*(np.concatenate([getattr(step, name) for step in steps]) for name in names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +122,11 @@ class Explorer(ABC):
         self._learn(batch)
         self.steps += len(batch)
 
+    def observe_past(self, steps: Sequence[Transitions]) -> None:
+        """Learn from several steps, in order, that somebody else drove: as `observe` on each, or cheaper."""
+        for transitions in steps:
+            self.observe(transitions)
+
     def bonus(self, transitions: Transitions) -> FloatArray:
         """Intrinsic reward (n,) of each transition; zero for explorers that steer instead of pay."""
         return self._bonus(self._read(transitions))
@@ -129,6 +140,11 @@ class Explorer(ABC):
         """The actions (n, ...) that Q̂ prefers, without exploration; None if there is no Q̂ (yet)."""
         values = self.q_values(observations)
         return None if values is None else self.actions.to_environment(values.argmax(axis=1))
+
+    def uncertainty(self, observations: Any) -> FloatArray | None:
+        """How little is known about each observation (n,), from 0 to 1; None if that is not kept (yet)."""
+        states = self._states(observations)
+        return self._uncertainty(self._flatten(states), states)
 
     def statistics(self) -> dict[str, float]:
         """Scalars for logging."""
@@ -183,6 +199,9 @@ class Explorer(ABC):
         return np.zeros(len(batch))
 
     def _q_values(self, flat: FloatArray, states: Any) -> FloatArray | None:
+        return None
+
+    def _uncertainty(self, flat: FloatArray, states: Any) -> FloatArray | None:
         return None
 
     def _state(self) -> State:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
+from scipy.linalg import lapack, solve_triangular
 
 from polaug.completion.compiled import compiled
 from polaug.errors import StateError
@@ -116,6 +116,18 @@ class Group:
             system = block.copy()
             system[np.diag_indices(len(system))] += self._ridge
             self._factors.append(lapack.dpotrf(system, lower=1, overwrite_a=1, clean=0)[0])
+
+    def uncertainty(self, z: FloatArray) -> FloatArray:
+        """√(ridge φᵀΛ⁻¹φ / φᵀφ) (n,) of the least known action at scaled states z (n, d): 1 where nothing was seen."""
+        if not self._factors:  # just loaded
+            self.factor()
+        x, most = self.waves(z), np.zeros(len(z))
+        for k, y in enumerate(self._Y):
+            phi = x if self.one_hot else (y[:, None] * x[:, None, :]).reshape(len(x), -1)
+            far = solve_triangular(self._factors[k if self.one_hot else 0], phi.T, lower=True)
+            share = self._ridge * np.square(far).sum(axis=0) / np.square(phi).sum(axis=1)
+            np.maximum(most, np.sqrt(np.minimum(share, 1.0)), out=most)
+        return most
 
     def solve(self, head: int, targets: FloatArray) -> None:
         """W of `head` for the targets (size,) of all stored pairs."""

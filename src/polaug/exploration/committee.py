@@ -7,26 +7,29 @@
 Each episode goes to the member with the best recent returns (in ranks and in units of their range, so that the scale
 of rewards does not matter) plus a bonus for few tries; a loser is tried again whenever the data have grown enough, ever
 more rarely, and only if the model does not call it hopeless. A member that loses an episode badly hands the rest of it
-to another. Losers do not refit, so a committee costs little more than its best member. For observations that are
-categories `tabular` does it all.
+to another. Losers do not refit, so a committee costs little more than its best member. Episodes that somebody else
+drives (an agent under training) are learnt from, but speak for no member and cause no refit: whoever plays next catches
+up. For observations that are categories `tabular` does it all.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from polaug.checks import whole
 from polaug.errors import StateError, invalid, unknown
-from polaug.exploration.base import Batch, Explorer, FloatArray, IntArray
+from polaug.exploration.base import Batch, Explorer, FloatArray, IntArray, Transitions
+from polaug.exploration.contest import Contest
 from polaug.exploration.fitted import Fitted
-from polaug.exploration.imagination import imagined_return
 from polaug.exploration.imaginer import Imaginer
 from polaug.exploration.linear import Linear
+from polaug.exploration.look_ahead import imagined_return
 from polaug.exploration.member import Member
 from polaug.exploration.returns import Returns
 from polaug.exploration.store import Store
@@ -35,37 +38,33 @@ from polaug.features.spaces import Flattener, Space
 from polaug.state import State, part, prefixed
 
 MEMBERS = ("model", "fitted", "linear")
-_DECAY = 0.8  # how much less an older return of a member counts
-_BONUS = 0.3  # for few tries, in units where returns span 0 to 1
-_MODEL_PRIOR = 0.1  # the model member keeps exploring: it gets the benefit of the doubt
-_RECENT = 40  # episodes that make the scale
 _MAX_TABLE = 1_000_000  # different observations up to which they are counted one by one
-_NO_WORSE = 0.15  # how much less worth a member may be that is handed a lost episode
+_CLEARLY = 0.05  # of the range of recent returns
+_JUDGE_AGAIN = 1.3  # times the steps at the last choice of a teacher
 _LOST = 2.5  # times the usual low point of an episode: it is lost
-
-
-@dataclass(slots=True)
-class Standing:
-    """What a member has achieved."""
-
-    plays: int = 0
-    counted: int = 0  # plays that tell something about its worth
-    flying: int = 0  # episodes under way
-    last: int = 0  # step at which it last finished one
-    at: list[int] = field(default_factory=list)  # steps at which its last plays ended
-    returns: list[float] = field(default_factory=list)
+_GRACE = 60  # steps that the model's proven visions get to save an episode
+_HOLD, _CALM = (5, 40), 30  # steps for which an action is held when nothing else helps, and between
 
 
 @dataclass(slots=True)
 class Run:
     """An episode under way."""
 
-    member: str
+    member: str  # empty: nobody of ours was asked to play it
     total: float = 0.0
     low: float = 0.0  # lowest point of the total so far
     length: int = 0
     handed: bool = False  # whether another member has given it up
     settled: bool = False  # whether nobody better was found when it was lost
+    followed: int = 0  # steps on which the member's choice was what was done
+    fallen: int = 0  # length at which the model fell back on its proven visions, if it did
+    held: int = 0  # an action held until a length, when nothing else helps
+    held_until: int = -_CALM
+
+    @property
+    def own(self) -> bool:
+        """Whether the member, and not somebody else, has driven."""
+        return 2 * self.followed >= self.length and bool(self.member)
 
 
 class CommitteeExplorer(Explorer):
@@ -114,13 +113,15 @@ class CommitteeExplorer(Explorer):
             "linear": self._linear,
         }
         self._members = {name: every[name] for name in MEMBERS if name in members}
-        self._standings = {name: Standing() for name in self._members}
+        self._contest = Contest(self._members, self._model, self._linear, self._store, self._returns)
         self._runs: dict[int, Run] = {}
-        self._episodes = 0
-        self._recent: list[float] = []
+        self.played: dict[int, str] = {}
+        """Whom each environment's last finished episode belonged to at its end."""
+        self._chosen = np.zeros(0, dtype=np.int64)  # by the last call of `_choose`, -1 once the step was observed
         self._lows: list[float] = []
         self._lost_below = 0.0
-        self._terminated = False
+        self._judged_at = 0  # step at which the teacher was last chosen
+        self._model_teaches = False  # although the linear member plays best
 
     # -- acting -----------------------------------------------------------------------------------------------------
 
@@ -129,27 +130,46 @@ class CommitteeExplorer(Explorer):
             return self._table._choose(flat, states)
         chosen = np.empty(len(flat), dtype=np.int64)
         for i in range(len(flat)):
-            run = self._runs.get(i) or self._begin(i, flat[i])
+            run = self._runs.get(i)
+            if run is None or not run.member:
+                run = self._begin(i, flat[i])
             member = self._members[run.member] if self._model.ready else self._model
-            chosen[i] = member.choose(i, flat[i])
+            chosen[i] = run.held if self._is_shaken(run) else member.choose(i, flat[i])
+        self._chosen = chosen.copy()
         return chosen
 
+    def _is_shaken(self, run: Run) -> bool:
+        """A lost episode that nobody can save may be caught in a loop: now and then an action is held for long."""
+        if run.settled and run.held_until + _CALM <= run.length:
+            run.held = int(self._rng.integers(self.actions.size))
+            run.held_until = run.length + int(self._rng.integers(*_HOLD))
+        return run.settled and run.length < run.held_until
+
     def _begin(self, environment: int, flat: FloatArray) -> Run:
+        """Give the episode to a member; what somebody else may have driven of it does not count."""
+        run = self._start(environment, flat)
+        self._choose_teacher(flat)
+        self._give(environment, run, self._contest.next_member(flat))
+        return run
+
+    def _give(self, environment: int, run: Run, member: str) -> None:
+        run.member = member
+        self._contest.standings[member].flying += 1
+        self._members[member].begin(environment)
+
+    def _start(self, environment: int, flat: FloatArray) -> Run:
         self._linear.started(flat)
-        self._episodes += 1
-        name = self._next_member(flat)
-        self._standings[name].flying += 1
-        self._members[name].begin(environment)
-        self._runs[environment] = Run(name)
+        self._runs[environment] = Run("")
         return self._runs[environment]
 
     def _q_values(self, flat: FloatArray, states: Any) -> FloatArray | None:
         if self._table is not None:
             return self._table._q_values(flat, states)
-        tried = [name for name, standing in self._standings.items() if standing.counted]
         if not self._model.ready:
             return None
-        best = max(tried, key=self._worth) if tried else "model"
+        best = self._contest.best() or "model"
+        if best == "linear" and self._model_teaches:
+            best = "model"
         values = self._members[best].values(flat)
         if best != "linear":
             return values
@@ -160,156 +180,125 @@ class CommitteeExplorer(Explorer):
         values[rows, choice], values[rows, top] = values[rows, top], values[rows, choice]
         return values
 
-    # -- who plays --------------------------------------------------------------------------------------------------
+    def _uncertainty(self, flat: FloatArray, states: Any) -> FloatArray | None:
+        return self._model.novelty(flat) if self._table is None and self._model.ready else None
 
-    @property
-    def _barren(self) -> bool:
-        """Nothing good was ever seen: no positive reward, no end of the task."""
-        return not (self._returns.best_reward > 0 or self._terminated)
+    def _choose_teacher(self, flat: FloatArray) -> None:
+        """The linear member plays another policy from each start; whoever is taught learns a single one.
 
-    @property
-    def _all_alike(self) -> bool:
-        """Every reward so far was the same."""
-        best, worst = self._returns.best_reward, self._returns.worst_reward
-        return best - worst <= 1e-9 * max(abs(best), abs(worst))
-
-    @property
-    def _dear(self) -> bool:
-        """Every step costs clearly: doing nothing is no way out, so bad returns do tell something."""
-        return self._returns.best_reward < -0.01 * abs(self._returns.worst_reward)
-
-    def _next_member(self, flat: FloatArray) -> str:
-        standings, k = self._standings, self._episodes
-        if not self._model.ready or len(standings) == 1:
-            return "model"
-        if self._barren:
-            rare = standings["model"].plays < k / 3 and not self._dear
-            if self._all_alike or k < 4 or rare:
-                return "model"
-        if self._recent and max(self._recent) == min(self._recent) and not self._returns.best_reward > 0:
-            return "model"  # all episodes alike: keep exploring
-        fewest = {name: s.counted + s.flying for name, s in standings.items()}
-        untried = [name for name, tries in fewest.items() if tries < (2 if name == "model" else 1)]
-        if untried:
-            return min(untried, key=lambda name: fewest[name])
-        best, chosen = -np.inf, "model"
-        for name, standing in standings.items():
-            # A play counts by the share of today's data that its member knew then.
-            tries = sum(standing.at) / self._store.steps + standing.flying
-            worth = self._worth(name) + _BONUS / math.sqrt(1.0 + tries) + (_MODEL_PRIOR if name == "model" else 0.0)
-            if self._store.steps > (1.0 + 2.0 ** min(standing.counted - 2, 50)) * standing.last:
-                # Due again: the data have grown 1.5, 2, 3, 5, … times since its last try.
-                if self._hopeless(name, flat):
-                    standing.last = self._store.steps
-                    continue
-                worth += 10.0
-            if worth > best:
-                best, chosen = worth, name
-        return chosen
-
-    def _worth(self, name: str) -> float:
-        """Discounted mean of a member's last returns, a quarter in ranks and the rest in units of the range of all."""
-        everyone = np.sort(np.concatenate([self._recent, *(s.returns for s in self._standings.values())]))
-        own = np.array(self._standings[name].returns)
-        if not len(own):
-            return 0.0  # its first episode is still under way
-        slack = 1e-9 * np.abs(own)
-        ranks = np.searchsorted(everyone, own - slack, "left") + np.searchsorted(everyone, own + slack, "right")
-        low, high = everyone[len(everyone) // 10], everyone[-1]
-        height = np.clip((own - low) / (high - low), -1.0, 1.0) if high > low else np.zeros(len(own))
-        weights = _DECAY ** np.arange(len(own))[::-1]
-        return float(weights @ (0.25 * ranks / (2 * len(everyone)) + 0.75 * height) / weights.sum())
-
-    def _hopeless(self, name: str, flat: FloatArray) -> bool:
-        """Even the model says that this member would do much worse than the best other one does."""
-        others = [other for other, s in self._standings.items() if other != name and s.counted]
+        That may be worse than the model's, which is refitted and compared inside the model, ever more rarely. The
+        model judges in its own favour, so only a clear difference counts.
+        """
+        if self._store.steps < _JUDGE_AGAIN * self._judged_at or self._contest.best() != "linear":
+            return
+        self._judged_at = self._store.steps
+        self._model.refit(values=True)
         laws = self._model.dynamics.laws
-        if not others or not self._recent or laws is None:
-            return False
-        rival = max(others, key=self._worth)
-        ordered = np.sort(self._recent)
-        bar = np.mean(self._standings[rival].returns[-5:]) - 0.25 * (ordered[-1] - ordered[len(ordered) // 10])
-        self._model.refit(values=name == "model")
-        if name == "linear":
-            if self._linear.best_record() is None:
-                return False
-            self._linear.search(flat)
-            return bool((self._linear.best_record() or 0.0) < bar)
-        if name == "fitted":
-            self._members["fitted"].begin(-1)
-        starts = np.concatenate([flat[None], self._linear.sample_starts(3)])
-        laws = self._model.dynamics.laws
-        assert laws is not None  # it was there before the refit
-        promised = imagined_return(laws, self._members[name].values, starts, self._linear.horizon(200))
-        return bool(promised < bar)
+        if laws is None:
+            return
+        starts, horizon = np.concatenate([flat[None], self._linear.sample_starts(3)]), self._linear.horizon(200)
+        model, linear = (imagined_return(laws, self._members[n].values, starts, horizon) for n in ("model", "linear"))
+        self._model_teaches = model > linear + _CLEARLY * self._contest.range
 
     # -- learning ---------------------------------------------------------------------------------------------------
+
+    def observe_past(self, steps: Sequence[Transitions]) -> None:
+        """Read, check and store all at once: most of a step's cost is in the calls, not in the numbers."""
+        alike = len({np.shape(step.observations) if isinstance(step.observations, np.ndarray) else None
+                     for step in steps} - {None}) == 1  # fmt: skip
+        if self._table is not None or not alike:
+            super().observe_past(steps)
+            return
+        batch = self._read(Transitions.joined(steps))
+        n, ended = len(batch) // len(steps), batch.ended
+        for t in range(0, len(batch), n):
+            self._returns.follow_step(batch.rewards[t : t + n], ended[t : t + n])
+        self._chosen = np.full(n, -1)
+        self._take_in(batch, set())
+        for k in range(len(batch)):
+            run = self._runs.get(k % n) or self._start(k % n, batch.flat[k])
+            self._count(k % n, run, batch, k)
+        self.steps += len(batch)
 
     def _learn(self, batch: Batch) -> None:
         if self._table is not None:
             self._table._learn(batch)
             self._table.steps += len(batch)
             return
+        playing, own = set(), 0
+        asked = self._chosen if len(self._chosen) == len(batch) else np.full(len(batch), -1)
         for i in range(len(batch)):
-            if i not in self._runs:
-                self._begin(i, batch.flat[i])
-        self._terminated |= bool(batch.terminated.any())
-        playing = {self._runs[i].member for i in range(len(batch))}
-        self._store.add(batch, self._rng)
+            run = self._runs.get(i) or self._start(i, batch.flat[i])
+            if asked[i] == batch.actions[i]:
+                run.followed += 1
+                own += 1
+                playing.add(run.member)
+        self._chosen = np.full(len(batch), -1)
         self._returns.follow(batch)
+        self._linear.earn(own)
+        self._take_in(batch, playing)
+        for i in range(len(batch)):
+            self._count(i, self._runs[i], batch, i)
+
+    def _take_in(self, batch: Batch, playing: set[str]) -> None:
+        self._contest.follow(batch)
+        self._store.add(batch, self._rng)
         for name, member in self._members.items():
             member.learn(batch, playing=name in playing)
-        for i in range(len(batch)):
-            run = self._runs[i]
-            run.total += float(batch.rewards[i])
-            run.low = min(run.low, run.total)
-            run.length += 1
-            if batch.terminated[i] or batch.truncated[i]:
-                self._end(i, run, cut=bool(batch.truncated[i] and not batch.terminated[i]))
-            elif self._is_lost(run):
-                self._hand_over(i, run)
+
+    def _count(self, environment: int, run: Run, batch: Batch, row: int) -> None:
+        """One more step of an episode."""
+        run.total += float(batch.rewards[row])
+        run.low = min(run.low, run.total)
+        run.length += 1
+        if batch.terminated[row] or batch.truncated[row]:
+            self._end(environment, run, cut=bool(batch.truncated[row] and not batch.terminated[row]))
+        elif self._falls_back(run):
+            run.fallen = run.length
+        elif self._is_lost(run):
+            self._hand_over(environment, run)
+
+    def _falls_back(self, run: Run) -> bool:
+        if run.member != "model" or run.fallen or not run.own or self._contest.exploring:
+            return False
+        return self._model.falls_back(run.total)
 
     def _is_lost(self, run: Run) -> bool:
         """Far below the low points of recent episodes: somebody else may still save it."""
         if run.handed or run.settled or len(self._members) == 1 or len(self._lows) < 4 or not self._model.ready:
             return False
-        return run.total < self._lost_below
+        return run.own and (run.total < self._lost_below or 0 < run.fallen < run.length - _GRACE)
 
     def _hand_over(self, environment: int, run: Run) -> None:
-        others = [name for name, s in self._standings.items() if name != run.member and s.counted]
-        heir = max(others, key=self._worth, default=run.member)
-        if heir == run.member or self._worth(heir) < self._worth(run.member) - _NO_WORSE:
-            run.settled = True  # a bad day of the better member is still a better day
+        heir = self._contest.heir(run.member)
+        if heir is None:
+            run.settled = True
             return
         self._book(environment, run)
-        run.member, run.handed = heir, True
-        self._standings[run.member].flying += 1
-        self._members[run.member].begin(environment)
+        run.handed = True
+        self._give(environment, run, heir)
 
     def _end(self, environment: int, run: Run, cut: bool) -> None:
         del self._runs[environment]
+        self.played[environment] = run.member
         self._linear.ended(run.length, cut)
-        self._recent = [*self._recent, run.total][-_RECENT:]
-        self._lows = [*self._lows, run.low][-16:]
-        self._lost_below = _LOST * float(np.quantile(self._lows, 0.25))
-        if run.handed:
-            self._standings[run.member].flying -= 1
+        self._contest.ended(run.total)
+        if not run.member:
+            return
+        if run.own:
+            self._lows = [*self._lows, run.low][-16:]
+            self._lost_below = _LOST * float(np.quantile(self._lows, 0.25))
+        if run.handed or not run.own:
+            self._contest.standings[run.member].flying -= 1
             self._members[run.member].finish(environment, None)
         else:
             self._book(environment, run)
 
     def _book(self, environment: int, run: Run) -> None:
-        """Credit the return so far to the member that played; exploring while nothing good was seen does not count."""
-        standing = self._standings[run.member]
-        self._members[run.member].finish(environment, run.total)
-        standing.flying -= 1
-        standing.plays += 1
-        if run.member == "model" and self._barren and not self._dear:
-            return
-        standing.counted += 1
-        standing.at = [*standing.at, self._store.steps][-20:]
-        standing.last = self._store.steps
-        standing.returns = [*standing.returns, run.total][-10:]
+        """Credit the return so far to the member that played."""
+        searching = run.member == "model" and self._contest.exploring
+        self._members[run.member].finish(environment, None if searching else run.total)
+        self._contest.book(run.member, run.total)
 
     # -- logging and state ------------------------------------------------------------------------------------------
 
@@ -317,30 +306,28 @@ class CommitteeExplorer(Explorer):
         """Scalars for logging."""
         if self._table is not None:
             return self._table.statistics() | super().statistics()
-        rows = {"stored": float(self._store.size), "episodes": float(self._episodes)}
-        rows |= {f"plays_{name}": float(standing.plays) for name, standing in self._standings.items()}
+        rows = {"stored": float(self._store.size), "episodes": float(self._contest.episodes)}
+        rows |= {f"plays_{name}": float(standing.plays) for name, standing in self._contest.standings.items()}
         return super().statistics() | rows
 
     def _state(self) -> State:
         if self._table is not None:
             return prefixed("table", self._table.state_dict())
-        names = list(self._members)
+        names = [*self._members, ""]
+        runs = [[env, names.index(run.member), *dataclasses.astuple(run)[1:]] for env, run in self._runs.items()]
         state: State = {
-            "recent": np.array(self._recent), "lows": np.array(self._lows),
-            "counters": np.array([self._episodes, self._terminated], dtype=np.int64),
-            "runs": np.array(
-                [
-                    [env, names.index(r.member), r.total, r.low, r.length, r.handed, r.settled]
-                    for env, r in self._runs.items()
-                ]
-            ).reshape(-1, 7),
-            "standings": np.array([[s.plays, s.counted, s.flying, s.last] for s in self._standings.values()]),
+            "runs": np.array(runs).reshape(-1, 11), "chosen": self._chosen.copy(), "lows": np.array(self._lows),
+            "teacher": np.array([self._judged_at, self._model_teaches]),
         }  # fmt: skip
-        for name, standing in self._standings.items():
-            state[f"at_{name}"] = np.array(standing.at, dtype=np.int64)
-            state[f"returns_{name}"] = np.array(standing.returns, dtype=np.float64)
-            state |= prefixed(name, self._members[name].state_dict())
-        return state | prefixed("store", self._store.state_dict()) | prefixed("returns", self._returns.state_dict())
+        parts: dict[str, Any] = {
+            "contest": self._contest,
+            "store": self._store,
+            "returns": self._returns,
+            **self._members,
+        }
+        for name, each in parts.items():
+            state |= prefixed(name, each.state_dict())
+        return state
 
     def _load(self, state: State) -> None:
         if self._table is not None:
@@ -349,23 +336,24 @@ class CommitteeExplorer(Explorer):
         twin = CommitteeExplorer(self._state_space, self.action_space, **self._options)
         twin._store.load_state_dict(part("store", state))
         twin._returns.load_state_dict(part("returns", state))
-        names, standings, runs = list(self._members), state["standings"], state["runs"]
-        if standings.shape != (len(names), 4) or runs.ndim != 2 or runs.shape[1] != 7:
-            raise StateError("standings, runs: belong to another committee. Build it with the same members.")
-        for k, name in enumerate(names):
-            twin._members[name].load_state_dict(part(name, state))
-            twin._members[name].use(self._rng)
-            plays, counted, flying, last = (int(number) for number in standings[k])
-            at, returns = state[f"at_{name}"].tolist(), state[f"returns_{name}"].tolist()
-            twin._standings[name] = Standing(plays, counted, flying, last, at, returns)
+        twin._contest.load_state_dict(part("contest", state))
+        for name, member in twin._members.items():
+            member.load_state_dict(part(name, state))
+            member.use(self._rng)
+        names, runs = [*self._members, ""], state["runs"]
+        if runs.ndim != 2 or runs.shape[1] != 11:
+            raise StateError(f"runs: must have 11 columns, got the shape {runs.shape}. The state is damaged.")
         twin._runs = {
-            int(r[0]): Run(names[int(r[1])], float(r[2]), float(r[3]), int(r[4]), bool(r[5]), bool(r[6])) for r in runs
+            int(r[0]): Run(
+                names[int(r[1])], float(r[2]), float(r[3]), int(r[4]), bool(r[5]), bool(r[6]), *(int(n) for n in r[7:])
+            )
+            for r in runs
         }
-        twin._recent, twin._lows = state["recent"].tolist(), state["lows"].tolist()
+        twin._chosen, twin._lows = state["chosen"].astype(np.int64), state["lows"].tolist()
         twin._lost_below = _LOST * float(np.quantile(twin._lows, 0.25)) if twin._lows else 0.0
-        twin._episodes, twin._terminated = int(state["counters"][0]), bool(state["counters"][1])
-        for name in ("_store", "_returns", "_model", "_linear", "_members", "_standings", "_runs", "_episodes",
-                     "_recent", "_lows", "_lost_below", "_terminated"):  # fmt: skip
+        twin._judged_at, twin._model_teaches = int(state["teacher"][0]), bool(state["teacher"][1])
+        for name in ("_store", "_returns", "_model", "_linear", "_members", "_contest", "_runs", "_chosen", "_lows",
+                     "_lost_below", "_judged_at", "_model_teaches"):  # fmt: skip
             setattr(self, name, getattr(twin, name))
 
 

@@ -64,6 +64,9 @@ class CountingExplorer(Explorer):
     def _bonus(self, batch: Batch) -> FloatArray:
         return self._beta / np.sqrt(np.maximum(self.counts(batch.next_states), 1.0))
 
+    def _uncertainty(self, flat: FloatArray, states: Any) -> FloatArray | None:
+        return 1.0 / np.sqrt(np.maximum(self.counts(states), 1.0))
+
     def counts(self, states: Any) -> FloatArray:
         """n(s) (n,) of n observations: the least count over the tables."""
         slots = self._slots(states).tolist()

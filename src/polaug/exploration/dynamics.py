@@ -88,15 +88,14 @@ class Dynamics:
 
     def observe(self, batch: Batch) -> None:
         """Remember terminal states, and the transitions on which the present laws are yet to be tried."""
-        for i in range(len(batch)):
-            if batch.terminated[i]:
-                at = self._terminals if self._terminals < _TERMINALS else int(self._rng.integers(_TERMINALS))
-                self._terminal_states[at], self._terminal_rewards[at] = batch.next_flat[i], batch.rewards[i]
-                self._terminals = min(self._terminals + 1, _TERMINALS)
-            at = self._n_fresh % _FRESH
-            self._fresh_states[at], self._fresh_next[at] = batch.flat[i], batch.next_flat[i]
-            self._fresh_features[at] = batch.features[i]
-            self._n_fresh += 1
+        for i in np.flatnonzero(batch.terminated).tolist():
+            at = self._terminals if self._terminals < _TERMINALS else int(self._rng.integers(_TERMINALS))
+            self._terminal_states[at], self._terminal_rewards[at] = batch.next_flat[i], batch.rewards[i]
+            self._terminals = min(self._terminals + 1, _TERMINALS)
+        slots = np.arange(self._n_fresh, self._n_fresh + len(batch)) % _FRESH
+        self._fresh_states[slots], self._fresh_next[slots] = batch.flat, batch.next_flat
+        self._fresh_features[slots] = batch.features
+        self._n_fresh += len(batch)
 
     def fit(self, returns: Returns) -> None:
         """New laws from the store."""

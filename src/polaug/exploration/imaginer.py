@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from polaug.errors import StateError
 from polaug.exploration.base import Batch, FloatArray
-from polaug.exploration.dynamics import Dynamics, Laws
-from polaug.exploration.imagination import (
-    FOUND,
-    SEARCHING,
-    Hopes,
-    Vision,
-    count_visit,
-    hopeful_values,
-    imagine,
-    values_of,
-)
+from polaug.exploration.dynamics import Dynamics
+from polaug.exploration.geometry import bumps
+from polaug.exploration.imagination import FOUND, SEARCHING, Hopes, imagine
+from polaug.exploration.look_ahead import count_visit, hopeful_values, look_ahead_each, values_of
 from polaug.exploration.member import Member
+from polaug.exploration.proven import Proven, Visions, restored_visions, visions_state
 from polaug.exploration.returns import Returns
 from polaug.exploration.store import Store
 from polaug.state import State, captured, checked, part, prefixed
 
 _FIRST, _GROWTH, _LONGEST = 25, 0.15, 500  # steps before the first fit; then this share of the steps so far, at most
 _FADE = 4.0  # episodes after which half of the optimism beyond the best return is gone
-_KEEP = 2  # Q̂ is the mean over the last visions: two refits in a row seldom err alike
+_FEW = 16  # states up to which a compiled loop is faster than matrix products
+_KEEP = 4  # Q̂ is the mean over the last visions: refits seldom err alike
+_ACTING = 2  # of them are asked at every step, which must be fast
 
 
 class Imaginer(Member):
@@ -39,7 +33,8 @@ class Imaginer(Member):
         self._store, self._returns, self._rng = store, returns, rng
         self._n_actions, self._gamma = len(Y), returns.gamma
         self.dynamics = Dynamics(store, Y, rng)
-        self._visions: list[tuple[Laws, Vision]] = []  # newest first
+        self._visions: Visions = []  # newest first
+        self._proven = Proven()
         self._fit_at = _FIRST
         self._stale = True  # whether the newest vision is older than the laws
         self._ended = 0  # episodes
@@ -55,6 +50,19 @@ class Imaginer(Member):
         """Make the vision as new as the laws."""
         if self.ready:
             self.refit(values=True)
+
+    def finish(self, environment: int, total: float | None) -> None:
+        """Judge the visions in use by what they achieved."""
+        if total is not None and self.ready:
+            self._proven.played(self._visions, total)
+            self.falls_back(total)
+
+    def falls_back(self, total: float) -> bool:
+        """Whether a return so far is so bad that the proven visions have taken over from the newest."""
+        if not self._proven.beats(self._visions, total):
+            return False
+        self._visions = self._proven.visions
+        return True
 
     def choose(self, environment: int, flat: FloatArray) -> int:
         """Greedy on the completed Q, novelty included; before the first fit, random actions held for a few steps."""
@@ -76,17 +84,30 @@ class Imaginer(Member):
 
     def _hopeful(self, flat: FloatArray) -> FloatArray:
         """The completed Q (N,) of one state, drawn to the optimum as far as the next state is novel."""
-        newest, oldest = self._visions[0], self._visions[-1]
-        both = len(self._visions) == _KEEP
-        return hopeful_values(*newest, *oldest, both, flat, self._gamma, self._n_actions)
+        newest, older = self._visions[0], self._visions[:_ACTING][-1]
+        both = len(self._visions) >= _ACTING
+        return hopeful_values(*newest, *older, both, flat, self._gamma, self._n_actions)
 
     def values(self, flat: FloatArray) -> FloatArray:
         """The completed Q (n, N), mean over the last visions, without the optimism that only acting needs."""
         q = np.zeros((len(flat), self._n_actions))
         for laws, vision in self._visions:
+            if len(flat) <= _FEW:
+                look_ahead_each(laws, vision, flat, self._gamma, q)
+                continue
             z = np.clip((flat - laws.centre) * laws.inverse, -3.0, 3.0)
             q += values_of(laws, vision, z, self._gamma)
-        return q / max(len(self._visions), 1)
+        # Rewards are learnt: without this bound a value may exceed the best that can ever be had.
+        best = max(self._returns.best_reward, 0.0) / (1.0 - self._gamma)
+        return np.minimum(q / max(len(self._visions), 1), best)
+
+    def novelty(self, flat: FloatArray) -> FloatArray:
+        """κ (n,) of the newest vision: 1 far from everything visited, towards 0 with visits."""
+        laws, vision = self._visions[0]
+        z = np.clip((flat - laws.centre) * laws.inverse, -3.0, 3.0)
+        kernel = bumps(z * laws.relevance, vision.visited, vision.visited_length)
+        variance = 1.0 + np.einsum("ij,ij->i", kernel @ vision.certainty, kernel)
+        return np.asarray(np.clip(variance, 0.0, 1.0), dtype=np.float64)
 
     def learn(self, batch: Batch, playing: bool) -> None:
         """Take in a step; refit when due, the vision only while playing."""
@@ -111,6 +132,7 @@ class Imaginer(Member):
             style = FOUND if self._returns.best_reward > 0 or laws.ends else SEARCHING
             vision = imagine(laws, sample, before, self._hopes(), style, self._gamma, self._n_actions, self._rng)
             self._visions = [(laws, vision), *self._visions][:_KEEP]
+            self._proven.renewed()
             self._stale = False
 
     def _hopes(self) -> Hopes:
@@ -133,31 +155,18 @@ class Imaginer(Member):
     def state_dict(self) -> State:
         """Dynamics, visions and the schedule."""
         state = captured(self, self._SAVED) | prefixed("dynamics", self.dynamics.state_dict())
-        state["visions"] = np.array(len(self._visions))
-        for k, (laws, vision) in enumerate(self._visions):
-            state |= prefixed(f"laws{k}", _arrays(laws)) | prefixed(f"vision{k}", _arrays(vision))
+        state |= visions_state(self._visions) | prefixed("proven", self._proven.state_dict(self._visions))
         return state
 
     def load_state_dict(self, state: State) -> None:
         """Go on from `state_dict`; on an error nothing has changed."""
         values = checked(self, self._SAVED, state)
-        visions = []
-        for k in range(int(state["visions"])):
-            laws, vision = _tuple(Laws, part(f"laws{k}", state)), _tuple(Vision, part(f"vision{k}", state))
+        visions, proven = restored_visions(state), Proven()
+        proven.load_state_dict(part("proven", state), visions)
+        for laws, _ in (*visions, *proven.visions):
             if laws.by_action.shape[0] != self._n_actions or laws.centre.shape != self._store.low.shape:
                 raise StateError("visions: do not fit these spaces. The state is damaged.")
-            visions.append((laws, vision))
         self.dynamics.load_state_dict(part("dynamics", state))
         for name, value in values.items():
             setattr(self, name, value)
-        self._visions = visions
-
-
-def _arrays(record: Any) -> State:
-    return {name: np.array(value) for name, value in record._asdict().items()}
-
-
-def _tuple(kind: Any, state: State) -> Any:
-    """A Laws or Vision from its arrays; those of rank 0 are plain numbers again."""
-    fields = {name: state[name] for name in kind._fields}
-    return kind(**{name: np.array(a, order="K") if a.ndim else a.item() for name, a in fields.items()})
+        self._visions, self._proven = visions, proven

@@ -87,8 +87,11 @@ class Linear(Member):
         self._cut = self._cut or cut
 
     def learn(self, batch: Batch, playing: bool) -> None:
-        """Real steps earn imagined ones."""
-        self._credit = min(self._credit + _CREDIT * len(batch), _MOST_CREDIT)
+        """Nothing: policies are searched for when an episode begins."""
+
+    def earn(self, steps: int) -> None:
+        """Real steps that the committee drove earn imagined ones: what searching costs stays in proportion to them."""
+        self._credit = min(self._credit + _CREDIT * steps, _MOST_CREDIT)
 
     def horizon(self, most: int) -> int:
         """How long imagined episodes should be."""

@@ -55,6 +55,9 @@ class ModelExplorer(Explorer):
     def _q_values(self, flat: FloatArray, states: Any) -> FloatArray | None:
         return self._member.values(flat) if self._member.ready else None
 
+    def _uncertainty(self, flat: FloatArray, states: Any) -> FloatArray | None:
+        return self._member.novelty(flat) if self._member.ready else None
+
     def _state(self) -> State:
         state = prefixed("store", self._store.state_dict()) | prefixed("returns", self._returns.state_dict())
         return state | prefixed("member", self._member.state_dict())

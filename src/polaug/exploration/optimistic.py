@@ -113,6 +113,12 @@ class OptimisticExplorer(Explorer):
     def _q_values(self, flat: FloatArray, states: Any) -> FloatArray | None:
         return self._model.q(flat, _EXPLOITING) if self._model.fitted else None
 
+    def _uncertainty(self, flat: FloatArray, states: Any) -> FloatArray | None:
+        if not self._model.fitted:
+            return None
+        z = scaled(flat, self._model.centre, self._model.inverse)
+        return np.asarray(np.mean([group.uncertainty(z) for group in self._model.groups], axis=0), dtype=np.float64)
+
     def _follow_environments(self, n: int) -> None:
         if n != len(self._heads):
             self._heads = np.array([self._next_head() for _ in range(n)], dtype=np.int64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from polaug.errors import StateError
-from polaug.exploration.base import Batch
+from polaug.exploration.base import Batch, BoolArray, FloatArray
 from polaug.state import State
 
 _LONGEST = 2000  # rewards kept of an episode under way; at γ ≤ 0.995 what lies further back adds nothing
@@ -24,12 +24,15 @@ class Returns:
 
     def follow(self, batch: Batch) -> list[tuple[int, float]]:
         """Take in one step of each environment; gives (environment, return) of the episodes that ended with it."""
-        if len(batch) != len(self._rewards):
-            self._rewards, self._totals = [[] for _ in range(len(batch))], [0.0] * len(batch)
-        self.steps += len(batch)
-        ended = batch.ended
+        return self.follow_step(batch.rewards, batch.ended)
+
+    def follow_step(self, rewards: FloatArray, ended: BoolArray) -> list[tuple[int, float]]:
+        """`follow`, of the rewards (n,) and ends (n,) alone."""
+        if len(rewards) != len(self._rewards):
+            self._rewards, self._totals = [[] for _ in range(len(rewards))], [0.0] * len(rewards)
+        self.steps += len(rewards)
         finished = []
-        for i, reward in enumerate(batch.rewards.tolist()):
+        for i, reward in enumerate(rewards.tolist()):
             self.best_reward, self.worst_reward = max(self.best_reward, reward), min(self.worst_reward, reward)
             self._rewards[i].append(reward)
             self._totals[i] += reward

@@ -4,11 +4,31 @@ from __future__ import annotations
 
 import numpy as np
 
+from polaug.completion.compiled import compiled
 from polaug.errors import StateError
-from polaug.exploration.base import Batch, FloatArray, IntArray
+from polaug.exploration.base import Batch, BoolArray, FloatArray, IntArray
 from polaug.state import State
 
 _ARRAYS = ("states", "next_states", "actions", "features", "rewards", "terminated", "stamps")
+
+
+@compiled
+def write(
+    slots: IntArray, steps: int, states: FloatArray, next_states: FloatArray, actions: IntArray, features: FloatArray,
+    rewards: FloatArray, terminated: BoolArray, stamps: IntArray, low: FloatArray, high: FloatArray,
+    flat: FloatArray, next_flat: FloatArray, chosen: IntArray, described: FloatArray, paid: FloatArray,
+    ended: BoolArray,
+) -> None:  # fmt: skip
+    """Write n transitions to `slots` (n,) of the store's arrays, and widen its range (d,). In place."""
+    for i in range(slots.shape[0]):
+        at = slots[i]
+        for k in range(flat.shape[1]):
+            states[at, k], next_states[at, k] = flat[i, k], next_flat[i, k]
+            low[k] = min(low[k], flat[i, k], next_flat[i, k])
+            high[k] = max(high[k], flat[i, k], next_flat[i, k])
+        for k in range(described.shape[1]):
+            features[at, k] = described[i, k]
+        actions[at], rewards[at], terminated[at], stamps[at] = chosen[i], paid[i], ended[i], steps + i + 1
 
 
 class Store:
@@ -31,21 +51,19 @@ class Store:
         self.low, self.high = np.full(dimensions, np.inf), np.full(dimensions, -np.inf)
 
     def add(self, batch: Batch, rng: np.random.Generator) -> None:
-        """Take in a step of each environment."""
-        for i in range(len(batch)):
-            if self.size < self.capacity:
-                slot = self.size
-                self.size += 1
-            else:
-                slot = int(rng.integers(self.capacity))
-            self.steps += 1
-            self.states[slot], self.next_states[slot] = batch.flat[i], batch.next_flat[i]
-            self.actions[slot], self.features[slot] = batch.actions[i], batch.features[i]
-            self.rewards[slot] = batch.rewards[i]
-            self.terminated[slot], self.stamps[slot] = batch.terminated[i], self.steps
-            for seen in (batch.flat[i], batch.next_flat[i]):
-                np.minimum(self.low, seen, out=self.low)
-                np.maximum(self.high, seen, out=self.high)
+        """Take in transitions, in their order."""
+        n = len(batch)
+        first = self.size
+        self.size = min(first + n, self.capacity)
+        slots = np.arange(first, first + n)
+        if first + n > self.capacity:
+            slots[self.capacity - first :] = rng.integers(self.capacity, size=first + n - self.capacity)
+        write(
+            slots, self.steps, self.states, self.next_states, self.actions, self.features, self.rewards,
+            self.terminated, self.stamps, self.low, self.high, batch.flat, batch.next_flat, batch.actions,
+            batch.features, batch.rewards, batch.terminated,
+        )  # fmt: skip
+        self.steps += n
 
     def written_since(self, step: int) -> IntArray:
         """Slots written after `step`."""

@@ -1,0 +1,206 @@
+"""From V to Q: one step ahead through the laws, for acting, for teaching and for judging a policy in the model.
+
+`imagination` solves the `Vision` that is looked at here; what it leaves out is how.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from polaug.completion.compiled import compiled
+from polaug.exploration.base import FloatArray
+from polaug.exploration.dynamics import BEYOND, WAVE_SIZE, Laws, wave_features
+from polaug.exploration.geometry import polynomial, single_bumps
+
+KNOWN = 0.1
+"""A variance below this counts as known."""
+
+NOVELTY_RIDGE = 0.1
+
+
+class Vision(NamedTuple):
+    """V and the novelty of states, as plain arrays for compiled code. Two heads of m centres each."""
+
+    centres: FloatArray  # (2 m, d) in relevant units
+    weights: FloatArray  # (2 m,)
+    lengths: FloatArray  # (2,)
+    quadratic: FloatArray  # (2, P) weights of the monomials of z
+    mean: float
+    visited: FloatArray  # (b, d) centres of the novelty
+    visited_length: float
+    certainty: FloatArray  # (b, b): novelty = 1 + k certainty kᵀ
+    counted: FloatArray  # (b, b) inverse of the counts' matrix, for rank-one updates
+    low: float
+    optimum: float
+
+
+def foresee(laws: Laws, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Next state (n, A, d), reward, termination probability and reward on it (n, A) of every action at z (n, d)."""
+    d = z.shape[1]
+    change = np.tensordot(polynomial(np.ascontiguousarray(z)), laws.by_action, (1, 1))  # (n, A, d + 1)
+    change += (wave_features(z * laws.relevance, laws.frequencies, laws.phases) @ laws.by_wave)[:, None, :]
+    following = np.clip(z[:, None, :] + change[:, :, :d], -BEYOND, BEYOND)
+    reward = change[:, :, d].copy()
+    ends, last_reward = np.zeros_like(reward), np.zeros_like(reward)
+    if laws.ends:
+        flat = np.ascontiguousarray(following.reshape(-1, d))
+        logits = np.clip(polynomial(flat) @ laws.ending, -30.0, 30.0)
+        ends = (1.0 / (1.0 + np.exp(-logits))).reshape(reward.shape)
+        last_reward = (laws.last_reward[0] + flat @ laws.last_reward[1:]).reshape(reward.shape)
+    return following, reward, ends, last_reward
+
+
+@compiled
+def look_ahead(
+    laws: Laws, vision: Vision, z: FloatArray, gamma: float, q: FloatArray, novelty: FloatArray, ask: bool
+) -> None:
+    """Add Q(z, ·) by one step through the laws to q (A,); with `ask` also write the novelty (A,) of where it leads."""
+    d, A, P = z.shape[0], laws.by_action.shape[0], laws.by_action.shape[1]
+    here = np.empty((1, d))
+    here[0] = z
+    monomials = polynomial(here)[0]
+    base = np.zeros(d + 1)
+    for f in range(laws.frequencies.shape[0]):
+        angle = laws.phases[f]
+        for k in range(d):
+            angle += laws.frequencies[f, k] * z[k] * laws.relevance[k]
+        wave = math.cos(angle) * WAVE_SIZE
+        for k in range(d + 1):
+            base[k] += wave * laws.by_wave[f, k]
+    m, b = vision.centres.shape[0] // 2, vision.visited.shape[0]
+    narrow = (-0.5 / vision.lengths[0] ** 2, -0.5 / vision.lengths[1] ** 2)
+    near = np.empty(b)
+    there = np.empty((1, d))
+    for a in range(A):
+        reward = base[d]
+        for p in range(P):
+            reward += monomials[p] * laws.by_action[a, p, d]
+        for k in range(d):
+            change = base[k]
+            for p in range(P):
+                change += monomials[p] * laws.by_action[a, p, k]
+            there[0, k] = min(max(z[k] + change, -BEYOND), BEYOND)
+        after = polynomial(there)[0]
+        value = 0.0
+        for h in range(2):
+            for j in range(h * m, (h + 1) * m):
+                square = 0.0
+                for k in range(d):
+                    difference = there[0, k] * laws.relevance[k] - vision.centres[j, k]
+                    square += difference * difference
+                value += vision.weights[j] * math.exp(narrow[h] * square)
+            for p in range(P):
+                value += vision.quadratic[h, p] * after[p]
+        value = min(max(vision.mean + 0.5 * value, vision.low), vision.optimum)
+        if ask:
+            for j in range(b):
+                square = 0.0
+                for k in range(d):
+                    difference = there[0, k] * laws.relevance[k] - vision.visited[j, k]
+                    square += difference * difference
+                near[j] = math.exp(-0.5 * square / vision.visited_length**2)
+            variance = 1.0
+            for i in range(b):
+                total = 0.0
+                for j in range(b):
+                    total += vision.certainty[i, j] * near[j]
+                variance += near[i] * total
+            novelty[a] = min(max((variance - KNOWN) / (1.0 - KNOWN), 0.0), 1.0)
+        ends, last_reward = 0.0, 0.0
+        if laws.ends:
+            logit = 0.0
+            for p in range(P):
+                logit += after[p] * laws.ending[p]
+            ends = 1.0 / (1.0 + math.exp(-min(max(logit, -30.0), 30.0)))
+            last_reward = laws.last_reward[0]
+            for k in range(d):
+                last_reward += laws.last_reward[1 + k] * there[0, k]
+        q[a] += (1.0 - ends) * (reward + gamma * value) + ends * last_reward
+
+
+@compiled
+def look_ahead_each(laws: Laws, vision: Vision, states: FloatArray, gamma: float, q: FloatArray) -> None:
+    """Add Q(s, ·) of raw states (n, d) to q (n, A), novelty left out: for a few of them."""
+    z, nothing = np.empty(states.shape[1]), np.zeros(1)
+    for i in range(states.shape[0]):
+        for k in range(states.shape[1]):
+            z[k] = min(max((states[i, k] - laws.centre[k]) * laws.inverse[k], -3.0), 3.0)
+        look_ahead(laws, vision, z, gamma, q[i], nothing, False)
+
+
+def values_of(laws: Laws, vision: Vision, z: FloatArray, gamma: float) -> FloatArray:
+    """Q(z, ·) (n, A) of many states z (n, d) at once, novelty left out: `look_ahead` in matrix products."""
+    following, reward, ends, last_reward = foresee(laws, z)
+    there = np.ascontiguousarray(following.reshape(-1, z.shape[1]))
+    relevant, monomials, m = there * laws.relevance, polynomial(there), len(vision.centres) // 2
+    value = np.full(len(there), 2.0 * vision.mean)
+    for h in range(2):
+        own = slice(h * m, (h + 1) * m)
+        kernel = single_bumps(relevant, vision.centres[own], float(vision.lengths[h])).astype(np.float64)
+        value += kernel @ vision.weights[own] + monomials @ vision.quadratic[h]
+    ahead = np.clip(0.5 * value, vision.low, vision.optimum).reshape(reward.shape)
+    q: FloatArray = (1.0 - ends) * (reward + gamma * ahead) + ends * last_reward
+    return q
+
+
+def imagined_return(laws: Laws, values: Callable[[FloatArray], FloatArray], starts: FloatArray, horizon: int) -> float:
+    """Mean undiscounted return of the policy greedy in `values` (of raw states) from `starts` (n, d), in the model."""
+    z = np.clip((starts - laws.centre) * laws.inverse, -BEYOND, BEYOND)
+    back = np.divide(1.0, laws.inverse, out=np.zeros_like(laws.inverse), where=laws.inverse > 0)
+    rows, alive, total = np.arange(len(z)), np.ones(len(z)), 0.0
+    for _ in range(horizon):
+        best = values(z * back + laws.centre).argmax(axis=1)
+        following, reward, ends, last_reward = foresee(laws, z)
+        p = ends[rows, best]
+        total += float((alive * ((1.0 - p) * reward[rows, best] + p * last_reward[rows, best])).sum())
+        alive = alive * (1.0 - p)
+        z = following[rows, best]
+        if alive.max() < 0.01:
+            break
+    return total / len(z)
+
+
+@compiled
+def count_visit(laws: Laws, vision: Vision, state: FloatArray) -> None:
+    """A state was visited: what is near it becomes less novel at once, not only at the next refit. In place."""
+    b, d = vision.visited.shape
+    near, pull = np.empty(b), np.zeros(b)
+    for j in range(b):
+        square = 0.0
+        for k in range(d):
+            difference = (state[k] - laws.centre[k]) * laws.inverse[k] * laws.relevance[k] - vision.visited[j, k]
+            square += difference * difference
+        near[j] = math.exp(-0.5 * square / vision.visited_length**2)
+    below = 1.0
+    for i in range(b):
+        for j in range(b):
+            pull[i] += vision.counted[i, j] * near[j]
+        below += near[i] * pull[i]
+    for i in range(b):
+        for j in range(b):
+            change = pull[i] * pull[j] / below
+            vision.counted[i, j] -= change
+            vision.certainty[i, j] -= NOVELTY_RIDGE * change
+
+
+@compiled
+def hopeful_values(
+    laws: Laws, vision: Vision, older_laws: Laws, older: Vision, both: bool, state: FloatArray, gamma: float,
+    n_actions: int,
+) -> FloatArray:  # fmt: skip
+    """Q (A,) of one raw state: mean over the last visions, drawn to the optimum as far as the next state is novel."""
+    q, novelty = np.zeros(n_actions), np.zeros(n_actions)
+    z = np.empty(len(state))
+    for k in range(len(state)):
+        z[k] = min(max((state[k] - laws.centre[k]) * laws.inverse[k], -3.0), 3.0)
+    look_ahead(laws, vision, z, gamma, q, novelty, True)
+    if both:
+        for k in range(len(state)):
+            z[k] = min(max((state[k] - older_laws.centre[k]) * older_laws.inverse[k], -3.0), 3.0)
+        look_ahead(older_laws, older, z, gamma, q, np.zeros(1), False)
+        q *= 0.5
+    return (1.0 - novelty) * q + novelty * vision.optimum
