@@ -14,10 +14,12 @@ from polaug.exploration.base import Explorer, Transitions
 from polaug.exploration.committee import CommitteeExplorer
 from polaug.exploration.counting import CountingExplorer
 from polaug.exploration.epsilon_z import EpsilonZExplorer
+from polaug.exploration.icm import ICMExplorer
 from polaug.exploration.model import ModelExplorer
 from polaug.exploration.optimistic import OptimisticExplorer
 from polaug.exploration.paper import PaperExplorer
 from polaug.exploration.random import RandomExplorer
+from polaug.exploration.rnd import RNDExplorer
 from polaug.exploration.tabular import TabularExplorer
 from polaug.features.spaces import Space
 
@@ -27,10 +29,12 @@ METHODS: dict[str, type[Explorer]] = {
     "committee": CommitteeExplorer,
     "counting": CountingExplorer,
     "epsilon_z": EpsilonZExplorer,
+    "icm": ICMExplorer,
     "model": ModelExplorer,
     "optimistic": OptimisticExplorer,
     "paper": PaperExplorer,
     "random": RandomExplorer,
+    "rnd": RNDExplorer,
     "tabular": TabularExplorer,
 }
 
