@@ -46,7 +46,7 @@ class Augmentation:
     teach_batches: int = 80
     """Most minibatches of a lesson; an agent that already agrees with Q̂ gets fewer."""
 
-    teach_batch_size: int = 128
+    teach_batch_size: int = 256
     """States in a minibatch of a lesson."""
 
     teach_rate: float = 3e-3

@@ -4,6 +4,7 @@
     ├── InvalidInputError (ValueError)      a value passed by the caller breaks a stated rule
     │   ├── UnknownNameError                a name that is in no table; carries the nearest valid one
     │   └── UnsupportedSpaceError           an observation or action space no feature map can serve
+    ├── ExplorerError (RuntimeError)        an explorer failed while an agent was training with it
     ├── NotFittedError (RuntimeError)       asked for a result before there is one
     └── StateError (ValueError)             a saved state that is damaged or belongs to something else
 
@@ -33,6 +34,10 @@ class UnknownNameError(InvalidInputError):
 
 class UnsupportedSpaceError(InvalidInputError):
     """An observation or action space that no feature map can serve."""
+
+
+class ExplorerError(PolaugError, RuntimeError):
+    """An explorer failed while an agent was training with it; what it raised is the cause."""
 
 
 class NotFittedError(PolaugError, RuntimeError):

@@ -14,6 +14,7 @@ from stable_baselines3.common.evaluation import evaluate_policy
 
 from polaug.config import Augmentation
 from polaug.errors import InvalidInputError, UnknownNameError
+from polaug.exploration.random import RandomExplorer
 from polaug.integrations import augment
 
 
@@ -61,6 +62,18 @@ def test_an_agent_that_drives_alone_is_the_plain_agent_to_the_bit(payer):
         300
     )
     assert torch.equal(parameters(plain), parameters(watched))
+
+
+def test_the_explorer_is_public_and_read_only(tmp_path):
+    model = augment(DQN)("MlpPolicy", "CartPole-v1", augmentation=Augmentation("random"), **small())
+    assert isinstance(model.explorer, RandomExplorer)
+    with pytest.raises(AttributeError):
+        model.explorer = None
+    model.save(tmp_path / "agent")
+    assert isinstance(augment(DQN).load(tmp_path / "agent", env=gym.make("CartPole-v1")).explorer, RandomExplorer)
+    assert augment(DQN).load(tmp_path / "agent").explorer is None  # it is built for an environment
+    plain = augment(DQN)("MlpPolicy", "CartPole-v1", augmentation=None, **small())
+    assert plain.explorer is None
 
 
 def test_same_seed_repeats_and_another_differs():

@@ -101,3 +101,22 @@ def test_its_state_goes_on_to_the_bit():
             handover.step(np.array([float(k % 7)]), np.array([k % 20 == 19]))
     for key, array in first.state_dict().items():
         np.testing.assert_array_equal(array, second.state_dict()[key], err_msg=key)
+
+
+def test_what_was_taught_is_repeated_less_and_less():
+    handover = drive(100.0, 100.0, episodes=100)
+    weights = [handover.holding(at) for at in (handover.steps, handover.steps - 2_000)]
+    assert 1.0 > weights[0] > weights[1] > 0.0
+    assert handover.holding(0) == 0.0  # nothing was taught
+    assert handover.holding(handover.steps - 100_000) == 0.0
+    assert drive(0.0, 100.0, episodes=600).holding(1) == 0.0  # it has outgrown the lessons
+
+
+def test_lessons_do_not_wait_for_the_first_exam_and_are_examined():
+    handover = Handover(Augmentation(), steers=True, automatic=True, tau_e=None, warm_up=0)
+    handover.begin(1)
+    while not handover.exams.any():
+        assert handover.steps < 2_000
+        handover.step(np.array([1.0]), np.array([handover.steps % 100 == 99]))
+        if handover.steps == 150:
+            assert handover.teaching > 0.0

@@ -14,7 +14,7 @@ from stable_baselines3.common.logger import configure
 from stable_baselines3.common.monitor import Monitor
 
 from polaug.config import Augmentation
-from polaug.errors import PolaugError
+from polaug.errors import ExplorerError
 from polaug.integrations import augment
 
 
@@ -55,6 +55,7 @@ def test_learning_again_goes_on(corridor, guide):
     assert model.num_timesteps == model._polaug.handover.steps == 256
     model.learn(64)
     assert model.num_timesteps == 64
+    model._polaug.catch_up()
     assert model._polaug.explorer.steps == 320
 
 
@@ -88,12 +89,29 @@ def test_an_explorer_that_raises_leaves_the_agent_usable(corridor, guide, tmp_pa
     for cls in (PPO, DQN):
         extra = {"n_steps": 64} if cls is PPO else {"buffer_size": 2000}
         model = augment(cls)("MlpPolicy", corridor(), augmentation=settings, **small(), **extra)
-        with pytest.raises(PolaugError, match="observe failed with ZeroDivisionError: bad explorer"):
+        with pytest.raises(ExplorerError, match="observe failed with ZeroDivisionError: bad explorer"):
             model.learn(200)
         model.save(tmp_path / "a")
         plain = cls.load(tmp_path / "a", env=corridor())
         plain.learn(64)
         assert "forward" not in vars(model.policy)
+
+
+def test_learning_anew_ends_the_episodes_under_way(corridor, guide):
+    class Following(guide):
+        resets = 0
+
+        def reset(self):
+            self.resets += 1
+
+    model = build(DQN, corridor(), Following)
+    model.learn(50)
+    explorer = model._polaug.explorer
+    assert explorer.resets == 1  # environments start
+    model.learn(50, reset_num_timesteps=False)
+    assert explorer.resets == 1  # and go on
+    model.learn(50)
+    assert explorer.resets == 2
 
 
 def test_an_environment_that_raises_leaves_the_agent_saveable(corridor, guide, tmp_path):

@@ -1,5 +1,7 @@
 """Each way of teaching does what its name says, on small networks and without a training library."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -80,14 +82,14 @@ def test_the_table_lists_every_file_and_nothing_else():
 
     import polaug.transfer as package
 
-    helpers = {"__init__", "base", "episodes", "memory", "optimizer"}
+    helpers = {"__init__", "base", "episodes", "labels", "memory", "optimizer"}
     assert {p.stem for p in Path(package.__file__).parent.glob("*.py")} - helpers == set(transfers()) == set(METHODS)
     for name, cls in METHODS.items():
         assert cls.__module__ == f"polaug.transfer.{name}"
 
 
 def test_auto_is_the_best_known_for_each_family_and_typos_get_a_hint():
-    assert transfer_class("auto", "value_based") is METHODS["margin"]
+    assert transfer_class("auto", "value_based") is METHODS["distil"]
     assert transfer_class("auto", "policy_gradient") is METHODS["kickstart"]
     with pytest.raises(UnknownNameError, match="Did you mean 'kickstart'"):
         transfer_class("kickstat", "policy_gradient")
@@ -97,7 +99,7 @@ def test_auto_is_the_best_known_for_each_family_and_typos_get_a_hint():
         build("replay", "discrete", 2, spaces.Discrete(2))
 
 
-@pytest.mark.parametrize(("name", "kind"), [("kickstart", "discrete"), ("margin", "values")])
+@pytest.mark.parametrize(("name", "kind"), [("kickstart", "discrete"), ("margin", "values"), ("distil", "values")])
 def test_the_agent_comes_to_prefer_what_q_hat_prefers(name, kind):
     transfer, model = build(name, kind, 3, spaces.Discrete(3))
     assert transfer.teach() == {}  # nothing seen yet
@@ -140,6 +142,60 @@ def test_an_agent_that_agrees_gets_shorter_lessons():
     assert first == 80
     assert last < 30
     assert transfer.teach(0.2)["lesson_batches"] < last
+
+
+def test_labels_of_the_last_lessons_are_voted_on_and_older_ones_forgotten():
+    transfer, model = build("kickstart", "discrete", 2, spaces.Discrete(2))
+    show(transfer)
+    for _ in range(4):
+        transfer.teach()
+    transfer.explorer._q_values = lambda flat, states: -flat[:, :1] * np.array([-1.0, 1.0])  # changes its mind
+    transfer.teach()
+    probe = torch.tensor([[0.8, 0.0], [-0.8, 0.0]])
+    assert model(probe).argmax(1).tolist() == [1, 0]
+    for _ in range(12):
+        transfer.teach()
+    assert model(probe).argmax(1).tolist() == [0, 1]
+
+
+def test_repeating_does_not_ask_q_hat_again():
+    transfer, model = build("margin", "values", 2, spaces.Discrete(2))
+    show(transfer)
+    assert transfer.repeat(1.0) == {}  # nothing was said yet
+    transfer.teach()
+    transfer.explorer._q_values = lambda flat, states: -flat[:, :1] * np.array([-1.0, 1.0])  # changes its mind
+    for _ in range(6):
+        transfer.repeat(1.0)
+    assert model(torch.tensor([[0.8, 0.0], [-0.8, 0.0]])).argmax(1).tolist() == [1, 0]
+
+
+def test_kickstart_draws_the_value_estimate_to_the_returns():
+    model, value = net(2), net(1, seed=1)
+    student = dataclasses.replace(
+        pupil("discrete", model), baseline=lambda s: value(s)[:, 0],
+        parameters=lambda: [*model.parameters(), *value.parameters()],
+    )  # fmt: skip
+    transfer = make_transfer(Augmentation(), student, Sign(SPACE, spaces.Discrete(2)), np.random.default_rng(0))
+    rng, end = np.random.default_rng(0), np.ones(4, bool)
+    for _ in range(100):
+        obs = rng.uniform(-1, 1, (4, 2)).astype(np.float32)
+        transfer.watch(Transitions(obs, np.zeros(4, int), obs[:, 0] - 3.0, obs, end, ~end))
+    for _ in range(20):
+        transfer.teach()
+    values = value(torch.tensor([[0.8, 0.0], [-0.8, 0.0]])).detach().flatten()
+    np.testing.assert_allclose(values, [-2.2, -3.8], atol=0.3)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("kickstart", "discrete"), ("margin", "values"), ("imitate", "values")])
+def test_a_restart_leaves_no_piece_of_an_episode_behind(name, kind):
+    transfer, _ = build(name, kind, 2, spaces.Discrete(2))
+    if name == "kickstart":
+        transfer.student = dataclasses.replace(transfer.student, baseline=lambda s: s[:, 0])
+    obs, end = np.zeros((1, 2), np.float32), np.zeros(1, bool)
+    transfer.watch(Transitions(obs, np.zeros(1, int), np.full(1, 1000.0), obs, end, end))
+    transfer.restart()
+    transfer.watch(Transitions(obs, np.zeros(1, int), np.ones(1), obs, ~end, end))
+    assert transfer._episodes.returns.tolist() == [1.0]
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 100.0])

@@ -13,6 +13,7 @@ from polaug.exploration import Explorer
 from polaug.transfer.as_published import AsPublished
 from polaug.transfer.balance import Balance
 from polaug.transfer.base import Rollout, Student, Transfer
+from polaug.transfer.distil import Distil
 from polaug.transfer.imitate import Imitate
 from polaug.transfer.kickstart import Kickstart
 from polaug.transfer.margin import Margin
@@ -23,13 +24,14 @@ __all__ = ["METHODS", "Rollout", "Student", "Transfer", "make_transfer", "transf
 METHODS: dict[str, type[Transfer]] = {
     "as_published": AsPublished,
     "balance": Balance,
+    "distil": Distil,
     "imitate": Imitate,
     "kickstart": Kickstart,
     "margin": Margin,
     "replay": Replay,
 }
 
-_AUTOMATIC = {"policy_gradient": "kickstart", "actor_critic": "kickstart", "value_based": "margin"}
+_AUTOMATIC = {"policy_gradient": "kickstart", "actor_critic": "kickstart", "value_based": "distil"}
 
 
 def transfers() -> tuple[str, ...]:

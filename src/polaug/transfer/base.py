@@ -25,6 +25,9 @@ from polaug.transfer.optimizer import TeachingOptimizer, input_factor
 
 Tensor = torch.Tensor
 
+_LABELLED = 8  # batches that a lesson labels
+_LECTURES = 4  # lessons whose labels are in use: Q̂ wavers, and their votes average it out
+
 
 def _nothing() -> None:
     pass
@@ -41,10 +44,12 @@ class Student:
     `tensor` turns raw observations into the network's input. Of the three outputs the agent has those that it can give:
     `log_probs` (one tensor (n, choices) for each factor of a discrete action), `gaussian` (mean (n, d), in units where
     the action space is [−1, 1], and log standard deviation or None) and `values` (Q (n, N) of all discrete actions).
+    `baseline` gives V(s) of agents whose gradient is measured against it, `critic` (n, k) the k estimates of Q(s, a) of
+    agents whose actor climbs them.
     `evaluate` gives log π(a|s) or None, and the value estimate: V(s), or Q(s, a) for value-based agents.
     `first_layers` are weights (h, d) that multiply the d numbers of `tensor`'s output, for steps that fit their scales.
     `reward_scale` is the factor between raw rewards and those that the agent's values are made of.
-    `sync` brings networks that follow the taught one slowly (DQN's target) up to it.
+    `sync` brings networks that follow the taught ones slowly (targets) up to them.
     """
 
     family: str
@@ -55,6 +60,8 @@ class Student:
     log_probs: Callable[[Tensor], list[Tensor]] | None = None
     gaussian: Callable[[Tensor], tuple[Tensor, Tensor | None]] | None = None
     values: Callable[[Tensor], Tensor] | None = None
+    baseline: Callable[[Tensor], Tensor] | None = None
+    critic: Callable[[Tensor, Tensor], Tensor] | None = None
     evaluate: Callable[[Tensor, Tensor], tuple[Tensor | None, Tensor]] | None = None
     sync: Callable[[], None] = _nothing
     reward_scale: Callable[[], float] = _one
@@ -77,6 +84,8 @@ class Transfer(ABC):
     """The kinds of agents it can teach."""
     n_step: ClassVar[bool] = False
     """True if value-based agents should use n-step returns."""
+    holds: ClassVar[bool] = False
+    """True if what was taught is lost unless it is repeated."""
     hands_over_by_itself: ClassVar[bool] = True
     """False if τ_e alone decides who drives."""
 
@@ -91,6 +100,9 @@ class Transfer(ABC):
     def watch(self, transitions: Transitions) -> None:  # noqa: B027 (most need nothing)
         """Take in one step of each environment, whoever drove."""
 
+    def restart(self) -> None:  # noqa: B027 (most need nothing)
+        """Environments have been reset: what was under way has no end."""
+
     def select(self, rollout: Rollout) -> NDArray[np.int64] | None:
         """Steps that an on-policy loss may see, as flat indices t + T·environment; None for all.
 
@@ -101,6 +113,10 @@ class Transfer(ABC):
     @abstractmethod
     def teach(self, weight: float = 1.0) -> dict[str, float]:
         """One lesson, the longer the larger `weight` in (0, 1]; gives scalars for logging."""
+
+    def repeat(self, weight: float) -> dict[str, float]:
+        """A lesson about what was said earlier: Q̂ is not asked."""
+        return {}
 
     def state_dict(self) -> State:
         """Everything needed to go on to the bit."""
@@ -118,6 +134,8 @@ class Lessons(Transfer):
         self._memory = Memory(settings.memory)
         self._optimizer = TeachingOptimizer(student.parameters, settings.teach_rate, student.first_layers)
         self._disagreement = 1.0
+        capacity = _LECTURES * _LABELLED * settings.teach_batch_size
+        self._labelled = {name: Memory(capacity, name) for name in ("labelled", "labels")}
 
     def watch(self, transitions: Transitions) -> None:
         """Remember the states."""
@@ -133,32 +151,51 @@ class Lessons(Transfer):
 
     def teach(self, weight: float = 1.0) -> dict[str, float]:
         """Minibatches in proportion to how much the agent still disagrees, down to a tenth: lessons cost time."""
-        size = self.settings.teach_batch_size
-        batches = max(1, round(weight * self.settings.teach_batches * min(1.0, 0.1 + 2.0 * self._disagreement)))
         # Labelling is cheap beside training, but not free: each lesson labels a few batches and goes over them again.
-        states = self._memory.sample(min(batches, 8) * size, self.rng)
-        targets = None if states is None else self._targets(states)
-        if states is None or targets is None:
+        self._label(min(self._batches(weight), _LABELLED) * self.settings.teach_batch_size)
+        return self.repeat(weight)
+
+    def _batches(self, weight: float) -> int:
+        return max(1, round(weight * self.settings.teach_batches * min(1.0, 0.1 + 2.0 * self._disagreement)))
+
+    def repeat(self, weight: float) -> dict[str, float]:
+        """A lesson without new labels."""
+        batches, size = self._batches(weight), self.settings.teach_batch_size
+        states = self._labelled["labelled"].rows
+        if not len(states):
             return {}
         inputs = self.student.tensor(states)
+        targets = torch.from_numpy(self._labelled["labels"].rows).to(inputs.device)
         factor = input_factor(inputs)
         total, apart = 0.0, 0.0
-        for _ in range(batches):
+        for k in range(batches):
             chosen = torch.from_numpy(self.rng.integers(len(states), size=size))
             loss, distance = self._loss(inputs[chosen], targets[chosen])
-            self._optimizer.step(loss, factor)
+            # A lesson ends with small steps: at a constant rate the borders between actions jitter.
+            self._optimizer.step(loss, factor, 1.0 - k / batches)
             total, apart = total + float(loss.detach()), apart + float(distance.detach())
         self._disagreement = apart / batches
         self.student.sync()
         return {"lesson_loss": total / batches, "disagreement": self._disagreement, "lesson_batches": float(batches)}
 
+    def _label(self, n: int) -> None:
+        """Ask Q̂ about n of the states."""
+        states = self._memory.sample(n, self.rng)
+        labels = None if states is None else self._targets(states)
+        if states is not None and labels is not None:
+            self._labelled["labelled"].add(states)
+            self._labelled["labels"].add(labels.cpu().numpy())
+
     def state_dict(self) -> State:
         """States, the optimizer and the last disagreement."""
         own: State = {"disagreement": np.array(self._disagreement)}
-        return own | self._memory.state_dict() | self._optimizer.state_dict()
+        for memory in (self._memory, *self._labelled.values()):
+            own |= memory.state_dict()
+        return own | self._optimizer.state_dict()
 
     def load_state_dict(self, state: State) -> None:
         """Go on from `state_dict`."""
-        self._memory.load_state_dict(state)
+        for memory in (self._memory, *self._labelled.values()):
+            memory.load_state_dict(state)
         self._optimizer.load_state_dict(state)
         self._disagreement = float(state["disagreement"])

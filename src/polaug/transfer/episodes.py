@@ -49,6 +49,10 @@ class FinishedEpisodes:
                 self._keep(steps, bool(transitions.truncated[env]))
                 steps.clear()
 
+    def restart(self) -> None:
+        """Forget unfinished episodes."""
+        self._open = []
+
     def _keep(self, steps: list[tuple[NDArray[Any], NDArray[Any], float]], truncated: bool) -> None:
         total = sum(reward for _, _, reward in steps)
         self._totals = np.append(self._totals, total)[-20:]

@@ -28,6 +28,10 @@ class Imitate(Transfer):
         """Follow the episodes; returns are known when they end. A truncated tail counts as worth nothing more."""
         self._episodes.watch(transitions)
 
+    def restart(self) -> None:
+        """Forget unfinished episodes."""
+        self._episodes.restart()
+
     def teach(self, weight: float = 1.0) -> dict[str, float]:
         """A quarter of the usual minibatches: each is used in full."""
         if not len(self._episodes) or self.student.evaluate is None:

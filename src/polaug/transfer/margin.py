@@ -25,6 +25,7 @@ class Margin(Lessons):
 
     families = ("value_based",)
     n_step = True
+    holds = True  # temporal differences close the margins, and noise then decides between actions
 
     def __init__(self, settings: Augmentation, student: Student, explorer: Explorer, rng: np.random.Generator) -> None:
         super().__init__(settings, student, explorer, rng)
@@ -35,26 +36,38 @@ class Margin(Lessons):
         super().watch(transitions)
         self._episodes.watch(transitions)
 
+    def restart(self) -> None:
+        """Forget unfinished episodes."""
+        self._episodes.restart()
+
     def _targets(self, observations: NDArray[Any]) -> Tensor | None:
         actions = self.explorer.greedy(observations)
         return None if actions is None else self.student.actions(actions)[:, 0].long()
 
     def _loss(self, observations: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         assert self.student.values is not None  # value-based agents have them
-        scale, best, n = self.student.reward_scale(), targets[:, None], len(observations)
+        scale, n = self.student.reward_scale(), len(observations)
         returns: NDArray[Any] | None = None
         if len(self._episodes):  # one pass through the network for both parts of the loss
             raw, taken, returns = self._episodes.rows(self.rng.integers(len(self._episodes), size=n))
             observations = torch.cat([observations, self.student.tensor(raw)])
         output = self.student.values(observations)
-        values = output[:n]
         spread = 0.0 if returns is None else float(returns.std()) * scale
-        unit = max(spread, float(values.detach().std(dim=0).mean()), 1e-9)
+        unit = max(spread, float(output[:n].detach().std(dim=0).mean()), 1e-9)
+        loss, apart = self._choice_loss(output[:n], targets, unit)
+        if returns is not None:
+            own = self._judged(output[n:], taken)
+            loss = loss + torch.nn.functional.smooth_l1_loss(own / unit, own.new_tensor(returns * scale / unit))
+        return loss, apart
+
+    def _judged(self, values: Tensor, taken: NDArray[Any]) -> Tensor:
+        """What is drawn to the return: the value of the action taken."""
+        return values.gather(1, self.student.actions(taken)[:, :1].long())[:, 0]
+
+    def _choice_loss(self, values: Tensor, targets: Tensor, unit: float) -> tuple[Tensor, Tensor]:
+        best = targets[:, None]
         handicap = torch.full_like(values, self.settings.margin * unit).scatter(1, best, 0.0)
         loss = ((values + handicap).max(dim=1).values - values.gather(1, best)[:, 0]).mean() / unit
-        if returns is not None:
-            own = output[n:].gather(1, self.student.actions(taken)[:, :1].long())[:, 0]
-            loss = loss + torch.nn.functional.smooth_l1_loss(own / unit, own.new_tensor(returns * scale / unit))
         return loss, (values.argmax(dim=1) != targets).float().mean()
 
     def state_dict(self) -> State:

@@ -31,6 +31,11 @@ class Memory:
         """Append rows (n, ...), overwriting the oldest."""
         if self._rows is None:
             self._rows = np.zeros((min(1024, self._capacity), *rows.shape[1:]), rows.dtype)
+        end = self._next + len(rows)
+        if end <= len(self._rows):
+            self._rows[self._next : end] = rows
+            self._next, self._size = end, max(self._size, end)
+            return
         for row in rows:
             if self._next == len(self._rows) and self._next < self._capacity:
                 more = min(len(self._rows), self._capacity - len(self._rows))

@@ -12,6 +12,7 @@ from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
 from polaug.config import Augmentation
 from polaug.errors import StateError
+from polaug.exploration import Explorer
 from polaug.integrations.sb3 import saving
 from polaug.integrations.sb3.companion import Companion
 from polaug.integrations.sb3.students import family_of
@@ -70,6 +71,11 @@ class AugmentedAgent(_Host):
             return kwargs
         return kwargs | {"n_steps": settings.n_step}
 
+    @property
+    def explorer(self) -> Explorer | None:
+        """Who acts beside the agent, with its Q̂; None for the plain agent, and before there is an environment."""
+        return None if self._polaug is None or not self._polaug.attached else self._polaug.explorer
+
     # -- hooks of SB3 -----------------------------------------------------------------------------------------------
 
     def _setup_model(self) -> None:
@@ -94,7 +100,7 @@ class AugmentedAgent(_Host):
         restarts = reset_num_timesteps or self._last_obs is None
         result = super()._setup_learn(total_timesteps, callback, reset_num_timesteps, tb_log_name, progress_bar)
         if self._polaug is not None and restarts:
-            self._polaug.handover.begin(self.n_envs)
+            self._polaug.restart(self.n_envs)
         return result
 
     def _init_callback(self, callback: Any, progress_bar: bool = False) -> Any:

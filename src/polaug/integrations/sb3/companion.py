@@ -6,6 +6,7 @@ It reads raw observations and rewards, also under VecNormalize, and tells termin
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,15 +14,18 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from polaug.config import Augmentation
-from polaug.errors import PolaugError, StateError, UnsupportedSpaceError, invalid
+from polaug.errors import ExplorerError, PolaugError, StateError, UnsupportedSpaceError, invalid
 from polaug.exploration import Explorer, Transitions, make_explorer
-from polaug.integrations.handover import Episode, Handover
+from polaug.integrations.champion import Champion
+from polaug.integrations.handover import Handover
 from polaug.integrations.sb3.students import family_of, student_of
+from polaug.integrations.standing import Episode
 from polaug.state import State, generator_state, part, prefixed, restored_generator
 from polaug.transfer import Transfer, make_transfer
 from polaug.transfer.as_published import TAU_E, TAU_Q
 
 Result = TypeVar("Result")
+_LONGEST_QUEUE = 500
 
 
 class Companion:
@@ -36,7 +40,11 @@ class Companion:
         self.handover: Handover
         self.transfer: Transfer
         self._observations: Any = None
-        self._since_lesson = 0
+        self._driven = False  # whether the explorer drives anywhere in the step under way
+        self._queue: list[Transitions] = []  # steps of the agent that the explorer has not looked at yet
+        self._learns = True  # whether it still learns from them; decided anew when an episode ends
+        self._since_lesson = self._taught_at = 0
+        self._idle = False  # whether there is nothing to teach
         self._log: dict[str, float] = {}
 
     # -- building ---------------------------------------------------------------------------------------------------
@@ -67,13 +75,25 @@ class Companion:
         if not transfer.hands_over_by_itself:
             tau_e = TAU_E if tau_e is None else tau_e
             self._tau_q = TAU_Q if self._tau_q is None else self._tau_q
-        warm_up = 0 if family_of(type(model)) == "policy_gradient" else int(model.learning_starts)
+        drifts = family_of(type(model)) != "policy_gradient"
+        warm_up = int(model.learning_starts) if drifts else 0
+        self.champion = Champion(
+            lambda: model.policy.state_dict(), lambda best: model.policy.load_state_dict(best), drifts=drifts
+        )
         handover = Handover(settings, steers=explorer.steers, automatic=transfer.hands_over_by_itself, tau_e=tau_e,
-                            warm_up=warm_up)  # fmt: skip
+                            warm_up=warm_up, champion=self.champion)  # fmt: skip
         self.explorer, self.handover, self.transfer = explorer, handover, transfer
         if self._pending is not None:
             self._restore(self._pending)
             self._pending = None
+
+    def restart(self, n: int) -> None:
+        """All of n environments have been reset: episodes under way end without a result."""
+        self.handover.begin(n)
+        self.transfer.restart()
+        reset = getattr(self.explorer, "reset", None)  # of use to explorers that follow episodes
+        if reset is not None:
+            self._guarded("reset", reset)
 
     # -- a step -----------------------------------------------------------------------------------------------------
 
@@ -86,10 +106,12 @@ class Companion:
         self._observations = model._last_obs if normalizer is None else normalizer.get_original_obs()
         if len(self.handover.drivers) != model.n_envs:
             self.handover.begin(model.n_envs)
+        self._driven = bool(self.handover.drivers.any())
         return self.handover.drivers.copy(), self.handover.exams.copy()
 
     def act(self) -> NDArray[Any]:
         """The explorer's actions for all environments."""
+        self.catch_up()
         return self._guarded("act", lambda: self.explorer.act(self._observations))
 
     def after_step(self, model: Any, step: dict[str, Any], actions: NDArray[Any]) -> list[Episode]:
@@ -100,7 +122,7 @@ class Companion:
         normalizer = model.get_vec_normalize_env()
         following = step["new_obs"] if normalizer is None else normalizer.get_original_obs()
         rewards = np.asarray(step["rewards"] if normalizer is None else normalizer.get_original_reward(), dtype=float)
-        truncated = np.zeros_like(dones)
+        terminated, truncated = dones, np.zeros(len(dones), np.bool_)
         if dones.any():
             following = np.array(following)
             for env in np.flatnonzero(dones).tolist():
@@ -108,22 +130,40 @@ class Companion:
                 last = infos[env].get("terminal_observation")
                 if last is not None:
                     following[env] = last if normalizer is None else normalizer.unnormalize_obs(np.asarray(last))
+            terminated = dones & ~truncated
         actions = np.asarray(actions, dtype=model.action_space.dtype)  # SB3 samples MultiBinary actions as floats
-        transitions = Transitions(self._observations, actions, rewards, following, dones & ~truncated, truncated)
-        learns = not self.handover.retired and (self._tau_q is None or self.handover.steps < self._tau_q)
-        if learns or self.handover.drivers.any():
-            self._guarded("observe", lambda: self.explorer.observe(transitions))
+        transitions = Transitions(self._observations, actions, rewards, following, terminated, truncated)
+        self._show(transitions)
         if self.explorer.pays:
             self._pay(
                 normalizer, step["rewards"], rewards, self._guarded("bonus", lambda: self.explorer.bonus(transitions))
             )
         self.transfer.watch(transitions)
         episodes = self.handover.step(rewards, dones)
+        if episodes:
+            self._learns, self._idle = not self.handover.retired, False
         for episode in episodes:
             infos[episode.environment]["actor"] = "explorer" if episode.by_explorer else "agent"
         self._observations = None
         self._since_lesson += len(dones)
         return episodes
+
+    def _show(self, transitions: Transitions) -> None:
+        """Let the explorer learn: at once from its own steps, in bulk from the agent's, and not at all when retired."""
+        if self._driven or self.explorer.pays:
+            self.catch_up()
+            self._guarded("observe", lambda: self.explorer.observe(transitions))
+        elif self._learns and (self._tau_q is None or self.handover.steps < self._tau_q):
+            seen, then = np.array(transitions.observations), np.array(transitions.next_observations)
+            self._queue.append(replace(transitions, observations=seen, next_observations=then))  # may be reused
+            if len(self._queue) >= _LONGEST_QUEUE:
+                self.catch_up()
+
+    def catch_up(self) -> None:
+        """Let the explorer learn from the agent's steps that are still in the queue."""
+        if self._queue:
+            queue, self._queue = self._queue, []
+            self._guarded("observe", lambda: self.explorer.observe_past(queue))
 
     def _pay(self, normalizer: Any, paid: NDArray[Any], raw: NDArray[Any], bonus: NDArray[Any]) -> None:
         """Add the bonus in place, before SB3 stores the rewards: GAE and replay see it, in units of raw rewards."""
@@ -135,13 +175,23 @@ class Companion:
 
     def lesson_due(self) -> bool:
         """Enough steps since the last lesson, and something to teach."""
-        return self._since_lesson >= self.settings.teach_every and self.handover.teaching > 0.0
+        if self._since_lesson < self.settings.teach_every or self._idle:
+            return False
+        held = self.transfer.holds and self.handover.holding(self._taught_at) > 0.0
+        self._idle = not held and self.handover.teaching <= 0.0  # and so it stays until an episode has ended
+        return not self._idle
 
     def teach(self) -> None:
         """One lesson."""
         self._since_lesson = 0
+        self.catch_up()
         weight = self.handover.teaching
-        self._log = self._guarded("teach", lambda: self.transfer.teach(weight))
+        if weight > 0.0:
+            self._taught_at = self.handover.steps
+            self._log = self._guarded("teach", lambda: self.transfer.teach(weight))
+        else:
+            self._log = self.transfer.repeat(self.handover.holding(self._taught_at))
+        self.champion.changed(wholly=False)
 
     def statistics(self) -> dict[str, float]:
         """Scalars to log."""
@@ -162,8 +212,8 @@ class Companion:
         except Exception as fault:
             given = self.settings.explorer
             name = given if isinstance(given, str) else type(self.explorer).__name__
-            raise PolaugError(f"explorer {name!r}: {what} failed with {type(fault).__name__}: {fault}. The agent is "
-                              "unharmed and can be saved; mend the explorer or pass another.") from fault  # fmt: skip
+            raise ExplorerError(f"explorer {name!r}: {what} failed with {type(fault).__name__}: {fault}. The agent is "
+                                "unharmed and can be saved; mend the explorer or pass another.") from fault  # fmt: skip
 
     # -- state ------------------------------------------------------------------------------------------------------
 
@@ -174,10 +224,13 @@ class Companion:
             return head if self._pending is None else self._pending | head
         return (
             head
-            | {"since_lesson": np.array(self._since_lesson), "generator": generator_state(self.transfer.rng)}
+            | {"since_lesson": np.array([self._since_lesson, self._taught_at, self._learns, len(self._queue)])}
+            | {"generator": generator_state(self.transfer.rng)}
+            | prefixed("queue", {} if not self._queue else asdict(Transitions.joined(self._queue)))
             | prefixed("explorer", self.explorer.state_dict())
             | prefixed("handover", self.handover.state_dict())
             | prefixed("transfer", self.transfer.state_dict())
+            | prefixed("champion", self.champion.state_dict())
         )
 
     def _restore(self, state: State) -> None:
@@ -187,8 +240,12 @@ class Companion:
             self.explorer.load_state_dict(part("explorer", state))
             self.handover.load_state_dict(part("handover", state))
             self.transfer.load_state_dict(part("transfer", state))
+            self.champion.load_state_dict(part("champion", state))
             self.transfer.rng = restored_generator(state["generator"])
-            self._since_lesson = int(state["since_lesson"])
+            self._since_lesson, self._taught_at, learns, queued = (int(number) for number in state["since_lesson"])
+            self._learns, queue = bool(learns), part("queue", state)
+            steps = {name: np.split(rows, queued) for name, rows in queue.items()}
+            self._queue = [Transitions(**{name: steps[name][t] for name in steps}) for t in range(queued)]
         except (KeyError, TypeError, IndexError) as fault:
             raise StateError(f"the augmentation's part is damaged ({fault!r}). Load another file.") from fault
 

@@ -47,11 +47,12 @@ class AugmentedOffPolicy(AugmentedAgent, _Host):
         if self._polaug is None:
             return super()._sample_action(learning_starts, action_noise, n_envs)
         drivers, exams = self._polaug.look(self)
-        if not (drivers | exams).any():
+        special = drivers | exams
+        if not special.any():
             return super()._sample_action(learning_starts, action_noise, n_envs)
         actions: NDArray[Any] | None = None
         stored: NDArray[Any] | None = None
-        if not (drivers | exams).all():
+        if not special.all():
             actions, stored = super()._sample_action(learning_starts, action_noise, n_envs)
         for rows, choose in ((exams, self._best_action), (drivers, self._polaug.act)):
             if rows.any():

@@ -28,6 +28,7 @@ class SelectiveBuffer(_Buffer):
     driven: NDArray[np.bool_]  # (T, n)
     drivers: NDArray[np.bool_]  # (n,) of the step to be added
     selected: NDArray[np.int64] | None
+    champion_returns = 0  # how often the agent had been brought back when the last step was chosen
 
     def reset(self) -> None:
         """Empty, and nobody has driven."""
@@ -110,12 +111,16 @@ class AugmentedOnPolicy(AugmentedAgent, _Host):
         companion = self._polaug
         assert companion is not None
         drivers, exams = companion.look(self)
-        self._selective.drivers = drivers | exams  # neither is for the loss
-        if not (drivers | exams).any():
+        special, buffer = drivers | exams, self._selective
+        buffer.drivers = special  # neither is for the loss
+        if buffer.champion_returns != companion.champion.returns_to_it:
+            buffer.champion_returns = companion.champion.returns_to_it
+            buffer.driven[: buffer.pos] = True  # by parameters that are gone
+        if not special.any():
             return forward(observations, deterministic)
         policy = self.policy
         actions: torch.Tensor | None = None
-        if not (drivers | exams).all():
+        if not special.all():
             actions = forward(observations, deterministic)[0]
         if exams.any():
             actions = _replaced(actions, exams, policy._predict(observations, deterministic=True))
@@ -138,6 +143,7 @@ class AugmentedOnPolicy(AugmentedAgent, _Host):
             least = min(getattr(self, "batch_size", 2), self._selective.driven.size)
             if selected is not None and len(selected) < max(2, least):
                 return
+            self._polaug.champion.changed(wholly=True)
         super().train()
 
 

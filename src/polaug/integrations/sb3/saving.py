@@ -35,6 +35,7 @@ def write(path: Any, archive: io.BytesIO, state: State | None) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(archive.getvalue())
+        Path(temporary).chmod(0o644)  # temporary files are private
         Path(temporary).replace(target)  # the last checkpoint stays whole if this one is cut short
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

@@ -60,9 +60,13 @@ def student_of(model: Any) -> Student:
             else {"log_probs": lambda s: _factors(model.policy.get_distribution(s))}
         )
         return Student(parameters=lambda: list(model.policy.parameters()),
+                       baseline=lambda s: model.policy.predict_values(s).flatten(),
+                       reward_scale=lambda: _reward_scale(model),
                        evaluate=lambda s, a: _evaluate_policy(model, s, a), **spoken, **common)  # fmt: skip
-    return Student(parameters=lambda: list(model.actor.parameters()),
-                   gaussian=lambda s: (_actor_mean(model, s), None),
+    return Student(parameters=lambda: [*model.actor.parameters(), *model.critic.parameters()],
+                   gaussian=lambda s: (_actor_mean(model, s), None), critic=lambda s, a: _critics(model, s, a),
+                   sync=lambda: model.critic_target.load_state_dict(model.critic.state_dict()),
+                   reward_scale=lambda: _reward_scale(model),
                    evaluate=lambda s, a: _evaluate_actor(model, s, a), **common)  # fmt: skip
 
 
@@ -144,6 +148,12 @@ def _gaussian(model: Any, states: Tensor) -> tuple[Tensor, Tensor | None]:
 def _actor_mean(model: Any, states: Tensor) -> Tensor:
     # SAC's and TQC's actors sample unless told otherwise; TD3's and DDPG's have nothing to sample.
     return model.actor._predict(states, deterministic=True).flatten(1)  # type: ignore[no-any-return]
+
+
+def _critics(model: Any, states: Tensor, actions: Tensor) -> Tensor:
+    """(n, critics); TQC's quantiles are averaged."""
+    critics = model.critic(states, actions.float())
+    return torch.cat(critics, dim=1) if isinstance(critics, tuple) else critics.mean(dim=2)
 
 
 def _evaluate_policy(model: Any, states: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:

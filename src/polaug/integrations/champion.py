@@ -1,0 +1,113 @@
+"""The agent at its best: the parameters whose exams were best, to return to when its own learning has ruined them.
+
+A taught agent is often better than anything that its own updates make of it for a while: its values are young, and
+its noise hides what it can. So every change stands trial: exams that are clearly below the champion's bring the
+champion back, exams that are better crown a new one. Nothing here knows a training library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from polaug.errors import StateError
+from polaug.state import State
+
+_LEAST = 2  # exams that allow a verdict
+_ENOUGH = 4  # exams for a good one
+_TRIAL = 6  # recent exams that speak for the present parameters
+_RECORD = 16  # exams that speak for the champion
+_CREDIT = 4  # exams after a return that still speak for the champion, though the agent goes on learning
+_SURELY = 1.5  # standard errors
+_LEAST_SPREAD = 0.1  # of the range of returns
+_FRESH = 5_000  # steps after which an exam says nothing about the present parameters
+
+Parameters = Mapping[str, torch.Tensor]
+
+
+class Champion:
+    """Holds the best parameters and their exams; `read` and `write` reach the agent's.
+
+    An agent that `drifts` learns at every step; others change when `changed` is called.
+    """
+
+    def __init__(
+        self, read: Callable[[], Parameters], write: Callable[[Parameters], None], *, drifts: bool = False
+    ) -> None:
+        self._read, self._write, self.drifts = read, write, drifts
+        self._best: dict[str, torch.Tensor] = {}
+        self._record, self._trial, self._at = np.zeros(0), np.zeros(0), np.zeros(0, np.int64)
+        self._credit = 0
+        self.returns_to_it = 0
+        """How often it had to be brought back."""
+
+    @property
+    def exams(self) -> NDArray[np.float64]:
+        """The champion's exams."""
+        return self._record
+
+    @property
+    def on_trial(self) -> bool:
+        """The present parameters have had too few exams for a verdict."""
+        return not self._credit and len(self._trial) < _ENOUGH
+
+    def changed(self, *, wholly: bool) -> None:
+        """The agent is no longer the champion; `wholly`: earlier exams say nothing about it any more."""
+        self._credit = 0
+        if wholly:
+            self._trial, self._at = self._trial[:0], self._at[:0]
+
+    def enter(self, total: float, step: int, scale: float) -> bool:
+        """Take in an exam; returns come from a range of width `scale`. True if the champion has been brought back."""
+        if self._credit:
+            self._credit -= 1
+            self._record = np.append(self._record, total)[-_RECORD:]
+            return False
+        recent = self._at > step - _FRESH
+        self._trial = np.append(self._trial[recent], total)[-_TRIAL:]
+        self._at = np.append(self._at[recent], step)[-_TRIAL:]
+        if len(self._trial) >= _LEAST and (not self._best or self._better(scale)):
+            self._best = {name: tensor.detach().clone() for name, tensor in self._read().items()}
+            self._record, self._credit = self._trial.copy(), 0 if self.drifts else _RECORD
+            return False
+        if not self._best or len(self._trial) < _LEAST or not self._fallen(scale):
+            return False
+        self._write(self._best)
+        self._trial, self._at = self._trial[:0], self._at[:0]
+        self._credit = _CREDIT if self.drifts else _RECORD
+        self.returns_to_it += 1
+        return True
+
+    def _better(self, scale: float) -> bool:
+        """By what exams vouch for: the mean less its error, so that luck in a few does not depose many."""
+        spread = self._spread(scale)
+        vouched = [exams.mean() - spread / np.sqrt(len(exams)) for exams in (self._trial, self._record)]
+        return bool(vouched[0] > vouched[1])
+
+    def _fallen(self, scale: float) -> bool:
+        error = self._spread(scale) * np.sqrt(1.0 / len(self._record) + 1.0 / len(self._trial))
+        return bool(self._record.mean() - self._trial.mean() > max(_SURELY * error, 1e-12))
+
+    def _spread(self, scale: float) -> float:
+        """Standard deviation of exams; that of two or three may be small by luck."""
+        return max(float(self._record.std()), float(self._trial.std()), _LEAST_SPREAD * scale)
+
+    def state_dict(self) -> State:
+        """Parameters and exams."""
+        state: State = {f"best.{name}": tensor.cpu().numpy().copy() for name, tensor in self._best.items()}
+        counters = np.array([self._credit, self.returns_to_it], dtype=np.int64)
+        exams = {"record": self._record.copy(), "trial": self._trial.copy(), "at": self._at.copy()}
+        return state | exams | {"counters": counters}
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on from `state_dict`."""
+        best = {name.removeprefix("best."): array for name, array in state.items() if name.startswith("best.")}
+        own = self._read()
+        if best and {name: tuple(t.shape) for name, t in own.items()} != {n: a.shape for n, a in best.items()}:
+            raise StateError("champion: its parameters are not those of this agent. The state is damaged.")
+        self._best = {name: torch.from_numpy(np.array(array)).to(own[name].device) for name, array in best.items()}
+        self._record, self._trial, self._at = (state[name].copy() for name in ("record", "trial", "at"))
+        self._credit, self.returns_to_it = (int(count) for count in state["counters"])

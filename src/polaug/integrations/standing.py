@@ -1,0 +1,128 @@
+"""Who is better, the explorer or the agent: their last raw returns, and what these say clearly enough."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polaug.errors import StateError
+from polaug.state import State
+
+EXAMS = 8  # that speak for the agent
+_LATEST = 4  # of them say whether it has fallen behind: a taught one changes fast
+_SURE = 6  # are needed to say that it leads: exams that end with a lucky streak flatter
+_WINDOW = 8  # recent episodes that speak for an actor
+_FAR = 0.2  # of the range of returns
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """A finished episode of one environment."""
+
+    environment: int
+    total: float
+    length: int
+    by_explorer: bool
+    exam: bool
+
+
+class _Record:
+    """The last returns of one actor."""
+
+    def __init__(self, window: int = _WINDOW) -> None:
+        self.returns, self._window = np.zeros(0), window
+
+    def add(self, total: float) -> None:
+        self.returns = np.append(self.returns, total)[-self._window :]
+
+    @property
+    def mean(self) -> float:
+        return float(self.returns.mean()) if len(self.returns) else float("nan")
+
+
+class Standing:
+    """The returns of both actors; the agent's count without its noise, in exams, where there are some."""
+
+    def __init__(self) -> None:
+        self._explorer, self._agent, self._exams = _Record(), _Record(), _Record(EXAMS)
+        self._range = np.array([np.inf, -np.inf])  # of all returns
+        self._form = -np.inf  # the best mean of three episodes of the explorer, slowly forgotten
+
+    def _record(self, episode: Episode) -> None:
+        record = self._explorer if episode.by_explorer else self._exams if episode.exam else self._agent
+        record.add(episode.total)
+        self._range = np.array([min(self._range[0], episode.total), max(self._range[1], episode.total)])
+        if episode.by_explorer:
+            self._form = max(self._form - 0.02 * self._scale, float(self._explorer.returns[-3:].mean()))
+
+    @property
+    def _scale(self) -> float:
+        return float(self._range[1] - self._range[0]) if np.isfinite(self._range).all() else 0.0
+
+    @property
+    def explorer_return(self) -> float:
+        """Mean return of the explorer's last episodes."""
+        return self._explorer.mean
+
+    @property
+    def agent_return(self) -> float:
+        """Mean return of the agent's last episodes with its exploration noise."""
+        return self._agent.mean
+
+    @property
+    def exam_return(self) -> float:
+        """Mean return of the agent's last episodes without it."""
+        return self._exams.mean
+
+    @property
+    def _level(self) -> NDArray[np.float64]:
+        """Returns that speak for the agent; one or two exams alone may have been luck."""
+        exams = self._exams.returns[-_LATEST:]
+        return exams if len(exams) >= 3 else np.concatenate([exams, self._agent.returns[-3:]])
+
+    def _ahead(
+        self, first: NDArray[np.float64], second: NDArray[np.float64], margin: float, errors: float = 1.0
+    ) -> bool:
+        if len(first) < 2 or not len(second):
+            return False
+        error = np.sqrt(first.var() / len(first) + second.var() / len(second))
+        return bool(first.mean() - second.mean() > max(errors * error, margin * self._scale, 1e-12))
+
+    @property
+    def explorer_leads(self) -> bool:
+        """The explorer's recent episodes were clearly better than the agent's exams."""
+        return self._ahead(self._explorer.returns, self._level, 0.02)
+
+    @property
+    def agent_leads(self) -> bool:
+        """The other way round, and surely: the lessons end there."""
+        exams = self._exams.returns
+        return len(exams) >= _SURE and self._ahead(exams, self._explorer.returns, 0.1, errors=2.0)
+
+    @property
+    def _grown_up(self) -> bool:
+        """The agent has left even the explorer's best form far behind: nobody needs to look after it."""
+        level = self._level
+        return len(level) > 2 and level.mean() - max(self._explorer.mean, self._form) > _FAR * self._scale
+
+    @property
+    def in_form(self) -> bool:
+        """Q̂ wavers, and bad phases are not worth teaching: its last episodes were near its best, or above the agent."""
+        last = self._explorer.returns[-3:]
+        if not len(last):
+            return False
+        above = len(self._level) > 0 and last.mean() > self._level.mean() + 0.02 * self._scale
+        return bool(above or last.mean() >= self._form - 0.2 * self._scale)
+
+    def _standing_state(self) -> State:
+        return {"explorer": self._explorer.returns.copy(), "agent": self._agent.returns.copy(),
+                "exam_returns": self._exams.returns.copy(), "range": np.append(self._range, self._form)}  # fmt: skip
+
+    def _load_standing(self, state: State) -> None:
+        if state["range"].shape != (3,):
+            raise StateError("handover: wrong shapes. The state is damaged.")
+        for record, name in ((self._explorer, "explorer"), (self._agent, "agent"), (self._exams, "exam_returns")):
+            record.returns = state[name].copy()
+        self._range, self._form = state["range"][:2].copy(), float(state["range"][2])

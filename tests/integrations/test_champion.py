@@ -1,0 +1,84 @@
+"""The agent at its best is remembered, and comes back when exams say that it is gone."""
+
+import numpy as np
+import pytest
+import torch
+
+from polaug.errors import StateError
+from polaug.integrations.champion import Champion
+
+
+class Agent:
+    """One parameter; its exams are that parameter plus noise."""
+
+    def __init__(self):
+        self.parameters = {"w": torch.zeros(1)}
+
+    def write(self, parameters):
+        for name, tensor in parameters.items():
+            self.parameters[name].copy_(tensor)
+
+
+def examined(champion, agent, level, n, seed=0, start=0):
+    agent.parameters["w"].fill_(level)
+    rng = np.random.default_rng(seed)
+    return [champion.enter(level + rng.normal(), start + 100 * k, 100.0) for k in range(n)]
+
+
+def test_a_clear_fall_brings_the_best_parameters_back():
+    agent = Agent()
+    champion = Champion(lambda: agent.parameters, agent.write, drifts=True)
+    assert not any(examined(champion, agent, 50.0, 8))
+    assert sum(examined(champion, agent, 20.0, 6, start=800)) == 1
+    assert champion.returns_to_it == 1
+    assert champion._read()["w"] == 50.0
+
+
+def test_noise_and_small_losses_are_let_pass():
+    agent = Agent()
+    champion = Champion(lambda: agent.parameters, agent.write, drifts=True)
+    examined(champion, agent, 50.0, 8)
+    assert not any(examined(champion, agent, 48.0, 20, start=800))
+    assert agent.parameters["w"] == 48.0
+
+
+def test_a_better_agent_is_crowned():
+    agent = Agent()
+    champion = Champion(lambda: agent.parameters, agent.write, drifts=True)
+    examined(champion, agent, 20.0, 8)
+    champion.changed(wholly=True)
+    assert champion.on_trial
+    assert not any(examined(champion, agent, 50.0, 8, start=800))
+    assert champion.exams.mean() > 45.0
+    champion.changed(wholly=True)
+    assert any(examined(champion, agent, 20.0, 6, start=1600))
+    assert agent.parameters["w"] == 50.0
+
+
+def test_the_champion_is_not_the_agents_own_memory():
+    agent = Agent()
+    champion = Champion(lambda: agent.parameters, agent.write, drifts=True)
+    examined(champion, agent, 50.0, 6)
+    agent.parameters["w"] += 1.0
+    assert champion.state_dict()["best.w"] == 50.0
+
+
+def test_old_exams_say_nothing_about_the_present():
+    agent = Agent()
+    champion = Champion(lambda: agent.parameters, agent.write, drifts=True)
+    examined(champion, agent, 50.0, 8)
+    fallen = [examined(champion, agent, 20.0, 1, start=10_000 * k)[0] for k in range(1, 8)]
+    assert not any(fallen)
+
+
+def test_its_state_goes_on_to_the_bit_and_is_checked():
+    first, second = Agent(), Agent()
+    champion, twin = (Champion(lambda a=a: a.parameters, a.write, drifts=True) for a in (first, second))
+    examined(champion, first, 50.0, 7)
+    twin.load_state_dict(champion.state_dict())
+    outcomes = [examined(c, a, 20.0, 5, start=700) for c, a in ((champion, first), (twin, second))]
+    assert outcomes[0] == outcomes[1]
+    for key, array in champion.state_dict().items():
+        np.testing.assert_array_equal(array, twin.state_dict()[key], err_msg=key)
+    with pytest.raises(StateError, match="not those of this agent"):
+        twin.load_state_dict(champion.state_dict() | {"best.w": np.zeros(3)})

@@ -1,0 +1,52 @@
+"""What keeps an augmented agent cheap, told without a clock."""
+
+import itertools
+
+import numpy as np
+from stable_baselines3 import DQN
+
+from polaug.config import Augmentation
+from polaug.integrations import augment
+
+
+def model(corridor, guide, **settings):
+    options = {"policy_kwargs": {"net_arch": [8]}, "device": "cpu", "seed": 0, "learning_starts": 20}
+    return augment(DQN)("MlpPolicy", corridor(), augmentation=Augmentation(guide, **settings), **options)
+
+
+def test_the_agents_steps_reach_the_explorer_in_bulk(corridor, guide):
+    agent = model(corridor, guide, tau_e=100, teach_every=10_000)
+    explorer, calls = agent._polaug.explorer, []
+    plain = explorer.observe_past
+    explorer.observe_past = lambda steps: calls.append(len(steps)) or plain(steps)
+    agent.learn(1200)
+    assert calls
+    assert min(calls) >= 500
+    assert explorer.steps + len(agent._polaug._queue) == 1200
+    driven = agent._polaug.handover.explorer_steps
+    assert len(explorer.seen) >= driven
+    # In the order in which they happened: each observation is the one that the step before led to.
+    flat = [(batch.flat[0], batch.next_flat[0], bool(batch.ended[0])) for batch in explorer.seen]
+    for (_, then, ended), (now, _, _) in itertools.pairwise(flat):
+        assert ended or np.array_equal(then, now)
+
+
+def test_an_explorer_in_retirement_is_shown_only_its_trials(corridor, guide, monkeypatch):
+    agent = model(corridor, guide, explorer_options={"wrong": True}, patience=50)
+    agent.learn(300)
+    companion = agent._polaug
+    monkeypatch.setattr(type(companion.handover), "retired", property(lambda self: True))
+    shown, driven = companion.explorer.steps + len(companion._queue), companion.handover.explorer_steps
+    agent.learn(600, reset_num_timesteps=False)
+    more = companion.explorer.steps + len(companion._queue) - shown
+    assert more <= companion.handover.explorer_steps - driven + 25  # and the end of the episode under way
+
+
+def test_whether_there_is_something_to_teach_is_asked_once_an_episode(corridor, guide, monkeypatch):
+    agent = model(corridor, guide, explorer_options={"wrong": True}, patience=50, teach_every=20)
+    asked = []
+    kind = type(agent._polaug.handover)
+    plain = kind.teaching.fget
+    monkeypatch.setattr(kind, "teaching", property(lambda self: asked.append(1) or plain(self)))
+    agent.learn(1000)
+    assert len(asked) < 400
