@@ -84,6 +84,7 @@ def save_state(path: str | os.PathLike[str], state: Mapping[str, NDArray[Any]]) 
     try:
         with os.fdopen(handle, "wb") as file:
             np.savez_compressed(file, allow_pickle=False, **state)
+        Path(temporary).chmod(0o644)  # others may read it, as any file; temporary ones are private
         Path(temporary).replace(target)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

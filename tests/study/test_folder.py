@@ -2,13 +2,16 @@
 
 import csv
 import json
+from pathlib import Path
 
 import pytest
 
 from polaug.errors import InvalidInputError, StateError
 from polaug.state import load_state
 from polaug.study import Episode, RunFolder, explore
-from polaug.study.folder import folder_name
+from polaug.study.folder import folder_name, write_files
+from polaug.study.locking import TakenError
+from polaug.study.results import FORMAT, read_run
 
 SETTINGS = {"task": "CartPole-v1", "explorer": "random", "seed": 0, "options": {"a": (1, 2)}}
 
@@ -24,7 +27,8 @@ def finished(path, settings=SETTINGS, maps=None):
 def test_it_holds_what_was_run(tmp_path):
     run = finished(tmp_path / "deep" / "run")
     config = json.loads((run / "config.json").read_text())
-    assert config.pop("versions").keys() >= {"polaug", "python", "gymnasium", "numpy"}
+    assert config.pop("versions").keys() >= {"polaug", "python", "gymnasium", "numpy", "torch"}
+    assert config.pop("format") == FORMAT
     assert config == json.loads(json.dumps(SETTINGS))
     rows = list(csv.reader((run / "episodes.csv").read_text().splitlines()))
     assert rows[0] == ["episode", "step", "return", "length", "actor"]
@@ -71,9 +75,11 @@ def test_an_unfinished_run_is_started_anew(tmp_path):
 
 
 def test_a_crash_while_writing_done_leaves_an_unfinished_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(json, "dump", lambda *arguments, **options: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        finished(tmp_path)
+    with RunFolder(tmp_path, SETTINGS) as folder:
+        folder.add(Episode(1, 9, 1.0, 9, "explorer"))
+        monkeypatch.setattr(Path, "replace", lambda *arguments, **options: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            folder.finish({"steps": 9})
     assert not (tmp_path / "done.json").exists()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".done")]
 
@@ -85,8 +91,63 @@ def test_a_damaged_finished_run_is_named(tmp_path):
         RunFolder(tmp_path, SETTINGS)
 
 
+@pytest.mark.parametrize("name", ["config.json", "done.json", "episodes.csv", "model.zip"])
+def test_files_that_are_not_a_runs_are_named_and_kept(tmp_path, name):
+    (tmp_path / name).write_text("precious\n" * 9)
+    with pytest.raises(StateError, match=r"config\.json" if name == "done.json" else name):
+        RunFolder(tmp_path, SETTINGS)
+    assert (tmp_path / name).read_text() == "precious\n" * 9
+
+
+def test_another_format_is_refused(tmp_path):
+    (tmp_path / "config.json").write_text('{"format": 2, "versions": {}}')
+    with pytest.raises(StateError, match=r"config\.json has format 2"):
+        RunFolder(tmp_path, SETTINGS)
+
+
+def test_rows_of_all_kinds(tmp_path):
+    with RunFolder(tmp_path, SETTINGS) as folder:
+        folder.add(Episode(1, 9, 1.0, 9, "explorer"))
+        folder.row("evaluations.csv", 9, 0.1 + 0.2, 0.0)
+        folder.row("choices.csv", 1, "model, the first")
+        folder.finish({"steps": 9})
+    read = read_run(tmp_path)
+    assert read.evaluations.means.tolist() == [0.1 + 0.2]
+    assert read.choices == ("model, the first",)
+    assert read.clock is None
+    assert not (tmp_path / "bonuses.csv").exists()
+
+
+def test_a_failure_is_told_and_cleared_by_the_next_try(tmp_path):
+    with RunFolder(tmp_path, SETTINGS) as folder:
+        folder.row("evaluations.csv", 9, 0.5, 0.0)
+        folder.fail("ValueError: no", "Traceback …")
+    assert json.loads((tmp_path / "failed.json").read_text()) == {"error": "ValueError: no", "traceback": "Traceback …"}
+    finished(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"config.json", "episodes.csv", "done.json"}
+
+
+def test_two_writers_of_one_run_are_refused(tmp_path):
+    with RunFolder(tmp_path, SETTINGS) as folder:
+        folder.add(Episode(1, 9, 1.0, 9, "explorer"))
+        with pytest.raises(TakenError, match="another process is writing"):
+            RunFolder(tmp_path, SETTINGS)
+        assert len((tmp_path / "episodes.csv").read_text().splitlines()) == 2
+    finished(tmp_path)  # the lock went with its holder
+
+
+def test_files_from_elsewhere_are_written_as_if_made_here(tmp_path):
+    made = finished(tmp_path / "there")
+    files = {path.name: path.read_bytes() for path in made.iterdir()} | {"../evil": b"", "other.txt": b""}
+    write_files(tmp_path / "here", files)
+    assert {path.name for path in (tmp_path / "here").iterdir()} == {"config.json", "episodes.csv", "done.json"}
+    assert read_run(tmp_path / "here").returns.tolist() == read_run(made).returns.tolist()
+    assert {path.name for path in tmp_path.iterdir()} == {"here", "there"}
+
+
 NAMES = (
-    "CartPole-v1", "polaug/DeepSea-v0", "../../etc", "..", ".", "", "/root", "a b", "<script>", "a/b", "a_b", "x" * 300,
+    "CartPole-v1", "polaug/DeepSea-v0", "ppo+pa", "ppo+pa:imitate", "../../etc", "..", ".", "", "/root", "a b",
+    "<script>", "a/b", "a_b", "x" * 300,
 )  # fmt: skip
 
 

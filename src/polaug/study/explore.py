@@ -13,8 +13,9 @@ import numpy as np
 
 from polaug.checks import whole
 from polaug.exploration import Explorer, Transitions, make_explorer
+from polaug.exploration.committee import CommitteeExplorer
 from polaug.state import State
-from polaug.study.maps import Visits
+from polaug.study.maps import MapRecorder
 from polaug.study.tasks import Task
 from polaug.study.tasks import task as find_task
 
@@ -39,6 +40,8 @@ class Exploration:
     seconds: float
     explorer_seconds: float
     maps: State | None = None
+    choices: tuple[str, ...] = ()
+    """The committee's member that drove, per episode."""
 
     @property
     def returns(self) -> list[float]:
@@ -83,9 +86,10 @@ def drive(
     """`explore` for an environment and an explorer that exist already; the environment stays open."""
     # The environment must not draw the same numbers as the explorer, so its seed is another one.
     env_seed = int(np.random.SeedSequence([seed, 1]).generate_state(1)[0])
-    start, thinking, step = time.perf_counter(), 0.0, 0
+    start, thinking, drawing, step = time.perf_counter(), 0.0, 0.0, 0
     done: list[Episode] = []
-    visits = Visits.of(env.observation_space)
+    choices: list[str] = []
+    maps = MapRecorder.of(env.observation_space, env.action_space)
     observation, _ = env.reset(seed=env_seed)
     for number in range(1, episodes + 1):
         if number > 1:
@@ -103,16 +107,25 @@ def drive(
             before = time.perf_counter()
             explorer.observe(transition)
             thinking += time.perf_counter() - before
-            if visits is not None:
-                visits.add(observation)
+            if maps is not None:
+                before = time.perf_counter()
+                maps.observe(transition.observations, actions, transition.rewards, [bool(terminated or truncated)])
+                drawing += time.perf_counter() - before
             total, length = total + float(reward), length + 1
             observation, ended = following, bool(terminated or truncated)
         step += length
         done.append(Episode(number, step, total, length, "explorer"))
+        if isinstance(explorer, CommitteeExplorer):
+            choices += explorer.played.values()
+        if maps is not None:
+            before = time.perf_counter()
+            maps.snapshot(step, explorer)
+            drawing += time.perf_counter() - before
         if progress is not None:
             progress(done[-1])
-    maps = None if visits is None else visits.maps(explorer.q_values)
-    return Exploration(tuple(done), explorer, time.perf_counter() - start, thinking, maps)
+    seconds = time.perf_counter() - start - drawing  # maps are for the reader, not part of the method
+    drawn = None if maps is None else maps.state()
+    return Exploration(tuple(done), explorer, seconds, thinking, drawn, tuple(choices))
 
 
 def batch_of_one(observation: Any) -> Any:

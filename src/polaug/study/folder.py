@@ -1,4 +1,8 @@
-"""A run's folder: config.json, episodes.csv, maps.npz if there are maps, and done.json, written last and atomically."""
+"""A run's folder while it is written: config.json first, a CSV file per kind of row, done.json last and atomically.
+
+results.py reads it back. A run in progress holds a lock on its episodes.csv, which the system releases when the process
+dies, however it dies.
+"""
 
 from __future__ import annotations
 
@@ -13,50 +17,96 @@ from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TextIO
 
 import polaug
 from polaug.errors import StateError, invalid
 from polaug.state import State, save_state
 from polaug.study.explore import Episode
+from polaug.study.locking import lock
+from polaug.study.results import FORMAT
 
-COLUMNS = ("episode", "step", "return", "length", "actor")
+COLUMNS = {
+    "episodes.csv": ("episode", "step", "return", "length", "actor"),
+    "evaluations.csv": ("step", "mean_return", "std_return"),
+    "clock.csv": ("step", "seconds"),
+    "bonuses.csv": ("episode", "augmented_return"),
+    "choices.csv": ("episode", "member"),
+}
+"""The columns of each file; one is only there if it has rows, except episodes.csv."""
+
+FILES = ("config.json", *COLUMNS, "maps.npz", "model.zip", "normalization.npz", "failed.json", "done.json")
+"""Everything that a run folder may hold."""
 
 
 class RunFolder:
     """Writes one run as it goes; use it in a `with` block, and call `finish` at the end of it.
 
     A folder without done.json is an unfinished run and is started anew. A finished run of the same settings is left as
-    it is (`finished` is True); one of other settings is never overwritten.
+    it is (`finished` is True); one of other settings, and files that are not a run's, are never overwritten.
     """
 
     def __init__(self, path: str | os.PathLike[str], settings: Mapping[str, Any]) -> None:
         self.path = Path(path)
-        self.settings = json.loads(json.dumps(dict(settings)))  # as it will be read back
-        self.finished = (self.path / "done.json").exists()
+        self.settings = _plain(settings)
+        self._files: dict[str, TextIO] = {}
+        self._writers: dict[str, Any] = {}
+        self.finished = finished(self.path, settings)
         if self.finished:
-            self._check_same()
             return
         self.path.mkdir(parents=True, exist_ok=True)
-        (self.path / "maps.npz").unlink(missing_ok=True)
-        _write_json(self.path / "config.json", self.settings | {"versions": versions()})
-        self._file = (self.path / "episodes.csv").open("w", newline="", encoding="utf-8")
-        self._writer = csv.writer(self._file)
-        self._writer.writerow(COLUMNS)
+        self._open("episodes.csv")
+        for name in FILES:
+            if name not in ("config.json", "episodes.csv"):
+                (self.path / name).unlink(missing_ok=True)
+        write_json(self.path / "config.json", self.settings | {"versions": versions()})
+
+    # -- rows -------------------------------------------------------------------------------------------------------
 
     def add(self, episode: Episode) -> None:
         """Append an episode; it is on disk at once, for those who watch."""
-        values = (episode.episode, episode.step, repr(episode.return_), episode.length, episode.actor)
-        self._writer.writerow(values)
-        self._file.flush()
+        self.row("episodes.csv", episode.episode, episode.step, episode.return_, episode.length, episode.actor)
+
+    def row(self, name: str, *values: int | float | str) -> None:
+        """Append a row to the file called `name`; numbers keep their last bit."""
+        if name not in self._writers:
+            self._open(name)
+        self._writers[name].writerow([repr(value) if isinstance(value, float) else value for value in values])
+        self._files[name].flush()
+
+    def _open(self, name: str) -> None:
+        """Open to append, and empty it only once the lock is ours: another process may be writing it."""
+        file = (self.path / name).open("a", newline="", encoding="utf-8")
+        try:
+            lock(file, self.path)
+        except BaseException:
+            file.close()
+            raise
+        file.truncate(0)
+        self._files[name], self._writers[name] = file, csv.writer(file)
+        self._writers[name].writerow(COLUMNS[name])
+        file.flush()
+
+    # -- the end ----------------------------------------------------------------------------------------------------
 
     def finish(self, summary: Mapping[str, Any], maps: State | None = None) -> None:
         """Write what is left, done.json last: where it exists the folder is whole."""
-        self._file.close()
         if maps is not None:
             save_state(self.path / "maps.npz", maps)
-        _write_json(self.path / "done.json", dict(summary))
+        for file in self._files.values():
+            os.fsync(file.fileno())  # done.json must not survive a power cut that its rows do not
+        write_json(self.path / "done.json", dict(summary))
         self.finished = True
+        self._close()
+
+    def fail(self, error: str, traceback: str) -> None:
+        """Say why there will be no done.json."""
+        write_json(self.path / "failed.json", {"error": error, "traceback": traceback})
+        self._close()
+
+    def _close(self) -> None:
+        for file in self._files.values():
+            file.close()
 
     def __enter__(self) -> RunFolder:
         return self
@@ -64,25 +114,70 @@ class RunFolder:
     def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if hasattr(self, "_file"):
-            self._file.close()
+        self._close()
 
-    def _check_same(self) -> None:
-        try:
-            before = json.loads((self.path / "config.json").read_text(encoding="utf-8"))
-            before.pop("versions", None)
-        except (OSError, ValueError, AttributeError) as fault:
-            raise StateError(f"out: {self.path} has a done.json but no readable config.json. Delete it.") from fault
-        for name in sorted({*before, *self.settings}):
-            old, new = before.get(name), self.settings.get(name)
-            if old != new:
-                rule = f"{self.path} holds a finished run with {name}={old!r}, and is not overwritten"
-                raise invalid("out", rule, f"{name}={new!r}", "Choose another folder, or delete that one.")
+
+def finished(path: Path, settings: Mapping[str, Any]) -> bool:
+    """Whether `path` holds a finished run of these settings; refuses it if it holds anything that must not be lost."""
+    if not (path / "done.json").exists():
+        _check_ours(path)
+        return False
+    before, wanted = read_config(path), _plain(settings)
+    before.pop("versions", None)
+    for name in sorted({*before, *wanted}):
+        old, new = before.get(name), wanted.get(name)
+        if old != new:
+            rule = f"{path} holds a finished run with {name}={old!r}, and is not overwritten"
+            raise invalid("out", rule, f"{name}={new!r}", "Choose another folder, or delete that one.")
+    return True
+
+
+def _check_ours(path: Path) -> None:
+    """An unfinished run has our config.json, or nothing but an episodes.csv that was empty when it was killed."""
+    for part in (path, *path.parents):
+        if part.exists() and not part.is_dir():
+            raise StateError(
+                f"out: {part} is a file, where a folder is needed. Move it away, or choose another folder."
+            )
+    if (path / "config.json").exists():
+        read_config(path)
+        return
+    header = len(",".join(COLUMNS["episodes.csv"])) + 2
+    for name in FILES:
+        found = path / name
+        if found.exists() and not (name == "episodes.csv" and found.stat().st_size <= header) and name != "failed.json":
+            raise StateError(f"out: {found} is no file of a polaug run, and is not overwritten. Choose another folder.")
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as they will be read back."""
+    return dict(json.loads(json.dumps({"format": FORMAT} | dict(settings))))
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The config.json of a run folder, if it is one of ours and of this version."""
+    file = path / "config.json"
+    try:
+        config = dict(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as fault:
+        raise StateError(f"out: {file} is not readable ({fault}). Delete its folder, or choose another.") from fault
+    if config.get("format", FORMAT) != FORMAT or "versions" not in config:
+        found = f"has format {config['format']!r}" if "format" in config else "is not a polaug run's"
+        raise StateError(f"out: {file} {found}, this version of polaug writes {FORMAT}. Choose another folder.")
+    return config
+
+
+def run_path(out: Path, task: str, method: str, seed: int) -> Path:
+    """Where the run of this task, method and seed lives: inside `out`, whatever the names are."""
+    path = out / folder_name(task) / folder_name(method) / f"seed_{seed}"
+    if not path.resolve().is_relative_to(out.resolve()):
+        raise StateError(f"out: {path} leads out of {out}, and runs stay inside it. Remove the link.")
+    return path
 
 
 def folder_name(name: str) -> str:
     """`name` as one harmless folder name: never a path, never hidden, different for different names."""
-    clean = re.sub(r"[^\w.\-]", "_", name, flags=re.ASCII).lstrip(".")[:80]
+    clean = re.sub(r"[^\w.+\-]", "_", name, flags=re.ASCII).lstrip(".")[:80]
     if clean and clean == name:
         return clean
     return f"{clean or 'run'}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
@@ -90,20 +185,34 @@ def folder_name(name: str) -> str:
 
 def versions() -> dict[str, str]:
     """What made the run."""
-    packages = ("gymnasium", "numpy", "scipy", "numba")
+    packages = ("gymnasium", "numpy", "scipy", "numba", "stable_baselines3", "torch")
     found = {package: metadata.version(package) for package in packages}
     return {"polaug": polaug.__version__, "python": platform.python_version(), **found}
 
 
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Whole or not at all."""
+    _atomically(path, f"{json.dumps(content, indent=1, sort_keys=True)}\n".encode())
+
+
+def _atomically(path: Path, content: bytes) -> None:
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(content, file, indent=1, sort_keys=True)
-            file.write("\n")
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
         Path(temporary).chmod(0o644)
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def write_files(path: Path, files: Mapping[str, bytes]) -> None:
+    """A run that was made elsewhere, written as if it had been made here: done.json last."""
+    path.mkdir(parents=True, exist_ok=True)
+    for name in FILES:
+        (path / name).unlink(missing_ok=True)
+    for name in sorted(set(files) & set(FILES), key=FILES.index):
+        _atomically(path / name, files[name])

@@ -28,9 +28,13 @@ class Task:
     goal: float | None = None
     """Least return of an episode that reached the goal at all; None: the threshold."""
     description: str = ""
+    package: str = ""
+    """Imported first, so that worker processes know the environment too."""
 
     def make(self, **kwargs: Any) -> gym.Env[Any, Any]:
         """The environment; `kwargs` (for example render_mode) are added to the task's own."""
+        if self.package:
+            _register(self.package, self.name)
         limit = {} if self.episode_limit is None else {"max_episode_steps": self.episode_limit}
         try:
             return gym.make(self.env_id, **dict(self.kwargs) | limit | kwargs)
@@ -99,7 +103,8 @@ def task(name: str | Task) -> Task:
     if env_id not in gym.registry:
         raise _unknown(name, env_id)
     spec = gym.registry[env_id]
-    return Task(env_id, env_id, threshold=spec.reward_threshold, description="a registered Gymnasium environment")
+    return Task(env_id, env_id, threshold=spec.reward_threshold, package=package,
+                description="a registered Gymnasium environment")  # fmt: skip
 
 
 def _register(package: str, name: str) -> None:

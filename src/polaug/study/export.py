@@ -1,0 +1,144 @@
+"""Results for other tools: tidy rows of all finished runs as CSV or Parquet, and the summary as JSON.
+
+    episodes      one row per training episode: who drove, its raw return, and the return with bonuses if there were any
+    evaluations   one row per evaluation of the agent alone
+    runs          one row per run: its settings as JSON, and what it ended with
+
+Files have fixed names, so that no name of a task or method becomes a path, and appear whole or not at all. Names are
+written as they are: a spreadsheet may take a method called "=1+1" for a formula, so import foreign results as text.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from polaug.checks import choice
+from polaug.errors import invalid
+from polaug.study.results import Run, find_runs
+from polaug.study.summary import summary_json
+
+FORMATS = ("csv", "parquet", "json")
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "episodes": ("task", "method", "seed", "episode", "step", "return", "length", "actor", "augmented_return"),
+    "evaluations": ("task", "method", "seed", "step", "seconds", "mean_return", "std_return"),
+    "runs": ("task", "method", "seed", "kind", "threshold", "steps", "episodes", "seconds", "evaluation_seconds",
+             "explorer_share", "config", "done"),
+}  # fmt: skip
+"""Columns of each table; what a run has not is left empty."""
+_WHOLE = {"seed", "episode", "step", "length", "steps", "episodes"}
+_TEXT = {"task", "method", "actor", "kind", "config", "done"}
+Row = tuple[Any, ...]
+
+
+def export(
+    folder: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    formats: Sequence[str] = ("csv", "json"),
+) -> list[Path]:
+    """Write all finished runs of `folder` to `out` (by default `folder`/export), and give the files.
+
+    Earlier exports there are replaced.
+    """
+    for name in formats:
+        choice("format", name, FORMATS)
+    runs, target = find_runs(folder), Path(folder) / "export" if out is None else Path(out)
+    if not runs:
+        raise invalid("folder", "must hold at least one finished run", str(folder), "Run `polaug compare` first.")
+    if (target / "config.json").exists():  # its episodes.csv is the only copy of what happened
+        raise invalid("out", "must not be the folder of a run", str(target), "Choose another folder.")
+    parquet = _pyarrow() if "parquet" in formats else None
+    summary = summary_json(runs) if "json" in formats else None
+    target.mkdir(parents=True, exist_ok=True)
+    written = []
+    for table, columns in COLUMNS.items():
+        if "csv" in formats:
+            written.append(_atomic(target / f"{table}.csv", partial(_csv, columns, rows(table, runs))))
+        if parquet is not None:
+            made = _arrow(parquet[0], columns, list(rows(table, runs)))
+            written.append(_atomic(target / f"{table}.parquet", partial(_parquet, parquet[1], made)))
+    if summary is not None:
+        text = json.dumps(summary, indent=1, allow_nan=False)
+        written.append(_atomic(target / "summary.json", lambda file: print(text, file=file)))
+    return written
+
+
+def rows(table: str, runs: Sequence[Run]) -> Iterator[Row]:
+    """The rows of one of COLUMNS, in the order of the runs."""
+    make = {"episodes": _episodes, "evaluations": _evaluations, "runs": _runs}[choice("table", table, tuple(COLUMNS))]
+    for run in runs:
+        yield from ((run.task, run.method, run.seed, *row) for row in make(run))
+
+
+def _episodes(run: Run) -> Iterator[Row]:
+    paid = np.empty(0) if run.bonuses is None else run.bonuses
+    for k, actor in enumerate(run.episodes.actors):
+        augmented = float(paid[k]) if k < len(paid) else None
+        yield (k + 1, int(run.steps[k]), float(run.returns[k]), int(run.episodes.lengths[k]), actor, augmented)
+
+
+def _evaluations(run: Run) -> Iterator[Row]:
+    found, clock = run.evaluations, run.clock
+    if found is None:
+        return
+    seconds: Any = [None] * len(found.steps)
+    if clock is not None and len(clock.steps):
+        seconds = np.interp(found.steps, clock.steps, clock.seconds).round(6).tolist()
+    yield from zip(found.steps.tolist(), seconds, found.means.tolist(), found.stds.tolist(), strict=True)
+
+
+def _runs(run: Run) -> Iterator[Row]:
+    ended = (run.done.get(name) for name in ("steps", "episodes", "seconds", "evaluation_seconds", "explorer_share"))
+    config, done = (json.dumps(content, sort_keys=True) for content in (run.config, run.done))
+    yield (run.kind, run.threshold, *ended, config, done)
+
+
+def _csv(columns: Sequence[str], content: Iterator[Row], file: TextIOWrapper) -> None:
+    writer = csv.writer(file)
+    writer.writerow(columns)
+    writer.writerows(content)  # floats as repr: they come back to the bit
+
+
+def _parquet(writer: Any, made: Any, file: TextIOWrapper) -> None:
+    writer.write_table(made, file.buffer)
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+    except ImportError as fault:
+        raise invalid("formats", "parquet needs pyarrow", "parquet", "pip install 'polaug[parquet]'.") from fault
+
+
+def _arrow(arrow: Any, columns: Sequence[str], content: list[Row]) -> Any:
+    """An Arrow table whose columns have the same types whatever the runs have."""
+    kinds = [
+        arrow.int64() if name in _WHOLE else arrow.string() if name in _TEXT else arrow.float64() for name in columns
+    ]
+    by_column = list(zip(*content, strict=True)) or [()] * len(columns)
+    arrays = [arrow.array(values, kind) for values, kind in zip(by_column, kinds, strict=True)]
+    return arrow.Table.from_arrays(arrays, names=list(columns))
+
+
+def _atomic(path: Path, write: Callable[[TextIOWrapper], None]) -> Path:
+    """Write a file beside `path` and put it in its place once it is whole."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", newline="", encoding="utf-8") as file:
+            write(file)
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return path

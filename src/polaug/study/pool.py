@@ -1,0 +1,188 @@
+"""Worker processes on this machine: each imports torch once, and then takes one cell after the other.
+
+Workers are found out when they die, and die themselves with their parent. One thread each, so that they don't fight.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from multiprocessing import connection
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from polaug.errors import PolaugError
+from polaug.study.locking import TakenError
+from polaug.study.study import Cell, Study
+
+if TYPE_CHECKING:
+    from polaug.study.recorder import Progress
+
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+_PATIENCE = 10.0  # seconds for a killed study's workers to notice that it is gone
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """News of a cell: `kind` is "started", "progress", "done", "failed" or "died" (its worker did)."""
+
+    kind: str
+    cell: Cell
+    progress: Progress | None = None
+    error: str = ""
+    traceback: str = ""
+
+
+def run_cell(
+    study: Study,
+    cell: Cell,
+    out: Path,
+    begun: Callable[[], None] | None = None,
+    report: Callable[[Progress], None] | None = None,
+) -> Event:
+    """Train one cell into its folder under `out`; what goes wrong is news, not an exception."""
+    from polaug.study.train import train  # torch is imported here, in the worker
+
+    if begun is not None:
+        begun()
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            train(cell.task, cell.method, seed=cell.seed, out=out, save_model=study.save_models, progress=report,
+                  **study.budget)  # type: ignore[arg-type]  # fmt: skip
+        except Exception as fault:
+            if isinstance(fault, TakenError) and time.monotonic() < until:
+                time.sleep(0.2)
+                continue
+            message = str(fault) if isinstance(fault, PolaugError) else f"{type(fault).__name__}: {fault}"
+            return Event("failed", cell, error=message, traceback=traceback.format_exc())
+        return Event("done", cell)
+
+
+def _work(pipe: Connection, study: Study, out: Path) -> None:
+    """A worker's life."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_follow, args=(parent.sentinel,), daemon=True).start()
+    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        while True:
+            cell: Cell = pipe.recv()
+
+            def tell(progress: Progress | None = None, cell: Cell = cell) -> None:
+                pipe.send(Event("started" if progress is None else "progress", cell, progress))
+
+            pipe.send(run_cell(study, cell, out, tell, tell))
+
+
+def _follow(sentinel: int) -> None:
+    """Die with the parent, in the middle of a cell if need be: whoever resumes the study must find its folder free."""
+    connection.wait([sentinel])
+    os._exit(1)
+
+
+class _Worker:
+    def __init__(self, context: Any, study: Study, out: Path) -> None:
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_work, args=(theirs, study, out), daemon=True)
+        with _quiet_start():
+            self.process.start()
+        theirs.close()
+        self.cell: Cell | None = None
+
+
+@contextlib.contextmanager
+def _quiet_start() -> Iterator[None]:
+    """Children inherit one thread each, and no interest in Ctrl-C even before they can say so."""
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    main = threading.current_thread() is threading.main_thread()
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
+    try:
+        yield
+    finally:
+        if main:
+            signal.signal(signal.SIGINT, handler)
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+class Pool:
+    """`workers` processes that train cells into folders under `out`."""
+
+    def __init__(self, study: Study, out: Path, workers: int) -> None:
+        self._study, self._out, self.size = study, out, workers
+        self._context = multiprocessing.get_context("spawn")
+        self._workers: list[_Worker] = []
+
+    @property
+    def free(self) -> int:
+        """How many cells may be submitted now."""
+        return self.size - sum(worker.cell is not None for worker in self._workers)
+
+    def submit(self, cell: Cell) -> None:
+        """Give a cell to an idle worker, or to a new one."""
+        worker = next((worker for worker in self._workers if worker.cell is None), None)
+        if worker is None:
+            worker = _Worker(self._context, self._study, self._out)
+            self._workers.append(worker)
+        worker.cell = cell
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it died idle: `events` will see
+            worker.pipe.send(cell)
+
+    def events(self, timeout: float) -> Iterator[Event]:
+        """News since the last call; waits up to `timeout` seconds for some."""
+        waiting: list[Any] = [worker.pipe for worker in self._workers]
+        ready = connection.wait([*waiting, *(worker.process.sentinel for worker in self._workers)], timeout)
+        for worker in list(self._workers):
+            if worker.pipe in ready or worker.process.sentinel in ready:
+                yield from self._read(worker)
+
+    def _read(self, worker: _Worker) -> Iterator[Event]:
+        try:
+            while worker.pipe.poll():
+                event: Event = worker.pipe.recv()
+                if event.kind in ("done", "failed"):
+                    worker.cell = None
+                yield event
+        except (EOFError, ConnectionResetError):
+            pass
+        else:
+            if worker.process.is_alive():
+                return
+        worker.process.join()
+        self._workers.remove(worker)
+        worker.pipe.close()
+        if worker.cell is not None:
+            yield Event("died", worker.cell, error=_cause(worker.process.exitcode))
+
+    def close(self) -> None:
+        """End the workers, whatever they are doing."""
+        for worker in self._workers:
+            worker.process.terminate()
+        for worker in self._workers:
+            worker.process.join(2.0)
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
+            worker.pipe.close()
+        self._workers.clear()
+
+
+def _cause(code: int | None) -> str:
+    if code is not None and code < 0:
+        name = signal.Signals(-code).name if -code in signal.valid_signals() else f"signal {-code}"
+        hint = " (out of memory, perhaps)" if -code == signal.SIGKILL else ""
+        return f"its worker was ended by {name}{hint}"
+    return f"its worker ended with exit code {code}"

@@ -1,0 +1,144 @@
+"""The same cells on a Ray cluster: the files of a run come back through the driver; no file system is shared.
+
+Every machine needs the same polaug. A worker that dies is replaced, and its cell run again, by Ray itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polaug
+from polaug.errors import invalid
+from polaug.study.folder import write_files
+from polaug.study.pool import Event, run_cell
+from polaug.study.study import Cell, Study
+
+if TYPE_CHECKING:
+    from polaug.study.recorder import Progress
+
+_RETRIES = 2  # of a cell whose worker dies
+_REMEDY = "Start one with `ray start --head`, and pass the address that it prints."
+
+
+def remote_cell(study: Study, cell: Cell, version: str, board: Any = None) -> tuple[Event, dict[str, bytes]]:
+    """Runs on a worker: train into a folder of its own, and give the files."""
+    if polaug.__version__ != version:
+        error = f"its worker has polaug {polaug.__version__}, the driver {version}. Install the same everywhere."
+        return Event("failed", cell, error=error), {}
+
+    def report(progress: Progress) -> None:
+        if board is not None:
+            board.tell.remote(cell.key, progress)
+
+    with tempfile.TemporaryDirectory() as folder:
+        event = run_cell(study, cell, Path(folder), report=report)
+        path = cell.path(Path(folder))
+        files = {file.name: file.read_bytes() for file in sorted(path.iterdir())} if path.exists() else {}
+    return event, files
+
+
+class News:
+    """An actor: the last word of each cell under way."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, str, int], Progress] = {}
+
+    def tell(self, key: tuple[str, str, int], progress: Progress) -> None:
+        """From a worker."""
+        self._last[key] = progress
+
+    def all(self) -> dict[tuple[str, str, int], Progress]:
+        """To the driver."""
+        return self._last
+
+
+class RayPool:
+    """Cells as Ray tasks of one CPU each; `workers` of them at once on a Ray started here, all CPUs of a cluster."""
+
+    def __init__(self, study: Study, out: Path, workers: int, address: str | None) -> None:
+        ray = _ray()
+        self._ray, self._out = ray, out
+        self._own = not ray.is_initialized()
+        if self._own:
+            _start(ray, workers, address)
+        self.size = workers if address is None else max(1, int(ray.cluster_resources().get("CPU", 1)))
+        self._study = ray.put(study)
+        self._run = ray.remote(num_cpus=1, max_retries=_RETRIES)(remote_cell)
+        self._news = ray.remote(num_cpus=0)(News).remote()
+        self._flying: dict[Any, Cell] = {}
+
+    @property
+    def free(self) -> int:
+        """How many cells may be submitted now."""
+        return self.size - len(self._flying)
+
+    def submit(self, cell: Cell) -> None:
+        """Start a cell."""
+        self._flying[self._run.remote(self._study, cell, polaug.__version__, self._news)] = cell
+
+    def events(self, timeout: float) -> Iterator[Event]:
+        """What ended since the last call, and how far the others are."""
+        ready, _ = self._ray.wait(list(self._flying), num_returns=1, timeout=timeout)
+        for reference in ready:
+            yield self._ended(self._flying.pop(reference), reference)
+        if not ready:
+            with contextlib.suppress(self._ray.exceptions.RayError):
+                known: dict[Any, Progress] = self._ray.get(self._news.all.remote(), timeout=timeout)
+                for cell in self._flying.values():
+                    if cell.key in known:
+                        yield Event("progress", cell, known[cell.key])
+
+    def _ended(self, cell: Cell, reference: Any) -> Event:
+        try:
+            event, files = self._ray.get(reference)
+        except self._ray.exceptions.RayError as fault:
+            return Event("failed", cell, error=f"its worker died {_RETRIES + 1} times ({type(fault).__name__})",
+                         traceback=str(fault))  # fmt: skip
+        write_files(cell.path(self._out), files)
+        return event  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        """Stop what runs; a Ray that was started here is shut down."""
+        for reference in self._flying:
+            with contextlib.suppress(Exception):
+                self._ray.cancel(reference, force=True)
+        self._flying.clear()
+        if self._own:
+            self._ray.shutdown()
+
+
+def _start(ray: Any, workers: int, address: str | None) -> None:
+    """Connect to the cluster at `address`, or start a Ray of `workers` processes here."""
+    options: dict[str, Any] = {"num_cpus": workers, "include_dashboard": False}
+    if address is not None:
+        _check_open(address)
+        options = {"address": address}
+    try:
+        ray.init(log_to_driver=False, configure_logging=False, **options)
+    except (ConnectionError, RuntimeError, ValueError) as fault:
+        raise invalid("address", f"must be a running Ray ({fault})", address, _REMEDY) from fault
+
+
+def _check_open(address: str) -> None:
+    """Ray itself would try for minutes."""
+    host, _, port = address.rpartition("://")[2].partition(":")
+    if not port.isdigit():
+        return  # "auto"
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except OSError as fault:
+        raise invalid("address", f"must be a running Ray ({fault})", address, _REMEDY) from fault
+
+
+def _ray() -> Any:
+    try:
+        import ray
+        import ray.exceptions
+    except ImportError as fault:
+        raise invalid("backend", "Ray must be installed", "ray", "pip install 'polaug[ray]'.") from fault
+    return ray

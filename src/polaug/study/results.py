@@ -1,0 +1,175 @@
+"""Run folders read back as plain data: unfinished ones are left out, damaged ones are named. Nothing here writes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polaug.errors import StateError, invalid
+from polaug.state import State, load_state
+
+FORMAT = 1
+"""Of the run folder; a folder of another one is refused by name."""
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """A column for each of the training episodes' numbers; returns are raw, without bonuses."""
+
+    steps: NDArray[np.int64]
+    returns: NDArray[np.float64]
+    lengths: NDArray[np.int64]
+    actors: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Evaluations:
+    """The agent alone, deterministic, on an environment of its own."""
+
+    steps: NDArray[np.int64]
+    means: NDArray[np.float64]
+    stds: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Seconds of training, evaluations left out, after so many steps."""
+
+    steps: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One finished run."""
+
+    path: Path
+    config: dict[str, Any]
+    done: dict[str, Any]
+    episodes: Episodes
+    evaluations: Evaluations | None = None
+    clock: Clock | None = None
+    bonuses: NDArray[np.float64] | None = None
+    """Each episode's return with the bonus, for methods that pay one."""
+    choices: tuple[str, ...] = ()
+    """The committee's member that drove, per explorer episode."""
+    maps: State | None = None
+
+    @property
+    def task(self) -> str:
+        """The task's name."""
+        return str(self.config.get("task", "?"))
+
+    @property
+    def method(self) -> str:
+        """What ran."""
+        return str(self.config.get("method", self.config.get("explorer", "?")))
+
+    @property
+    def seed(self) -> int:
+        """Its seed."""
+        return int(self.config.get("seed", 0))
+
+    @property
+    def kind(self) -> str:
+        """`train` for an agent, `explore` for an explorer alone."""
+        return str(self.config.get("kind", "explore"))
+
+    @property
+    def threshold(self) -> float | None:
+        """Mean return from which the task counts as solved."""
+        value = self.config.get("threshold")
+        return None if value is None else float(value)
+
+    @property
+    def steps(self) -> NDArray[np.int64]:
+        """Environment steps at the end of each episode."""
+        return self.episodes.steps
+
+    @property
+    def returns(self) -> NDArray[np.float64]:
+        """Each training episode's raw return."""
+        return self.episodes.returns
+
+
+def find_runs(folder: str | os.PathLike[str]) -> list[Run]:
+    """All finished runs in `folder`, at any depth, by task, method and seed."""
+    root = Path(folder)
+    if not root.is_dir():
+        raise invalid("folder", "must be a folder with runs", str(folder), "Run `polaug explore` first.")
+    runs = [read_run(done.parent) for done in root.rglob("done.json")]
+    return sorted(runs, key=lambda run: (run.task, run.method, run.seed, str(run.path)))
+
+
+def read_run(path: Path) -> Run:
+    """One finished run."""
+    try:
+        config, done = (dict(json.loads((path / name).read_text("utf-8"))) for name in ("config.json", "done.json"))
+    except (OSError, ValueError, TypeError) as fault:
+        raise _damaged(path, fault) from fault
+    if config.get("format", FORMAT) != FORMAT:
+        raise StateError(
+            f"run: {path / 'config.json'} has format {config['format']!r}, this version of polaug reads {FORMAT}. "
+            "Read it with the version that wrote it, or choose another folder."
+        )
+    return Run(
+        path, config, done, _episodes(path), _optional(path, "evaluations.csv", _evaluations),
+        _optional(path, "clock.csv", _clock), _optional(path, "bonuses.csv", _bonuses),
+        _optional(path, "choices.csv", _choices) or (), _optional(path, "maps.npz", load_state),
+    )  # fmt: skip
+
+
+def _episodes(path: Path) -> Episodes:
+    file = path / "episodes.csv"
+    columns = _columns(file, ("step", int), ("return", float), ("length", int), ("actor", str))
+    return Episodes(np.array(columns[0], np.int64), np.array(columns[1], float), np.array(columns[2], np.int64),
+                    tuple(columns[3]))  # fmt: skip
+
+
+def _evaluations(file: Path) -> Evaluations:
+    steps, means, stds = _columns(file, ("step", int), ("mean_return", float), ("std_return", float))
+    return Evaluations(np.array(steps, np.int64), np.array(means, float), np.array(stds, float))
+
+
+def _clock(file: Path) -> Clock:
+    steps, seconds = _columns(file, ("step", int), ("seconds", float))
+    return Clock(np.array(steps, np.int64), np.array(seconds, float))
+
+
+def _bonuses(file: Path) -> NDArray[np.float64]:
+    return np.array(_columns(file, ("augmented_return", float))[0], float)
+
+
+def _choices(file: Path) -> tuple[str, ...]:
+    return tuple(_columns(file, ("member", str))[0])
+
+
+def _optional(path: Path, name: str, read: Callable[[Path], Any]) -> Any:
+    return read(path / name) if (path / name).exists() else None
+
+
+def _columns(file: Path, *wanted: tuple[str, Callable[[str], Any]]) -> list[list[Any]]:
+    """The wanted columns of a CSV file, each cell converted; a half-written row is named by its line."""
+    line = 1
+    try:
+        with file.open(newline="", encoding="utf-8") as opened:
+            columns: list[list[Any]] = [[] for _ in wanted]
+            for row in csv.DictReader(opened):
+                line += 1
+                for column, (name, convert) in zip(columns, wanted, strict=True):
+                    column.append(convert(row[name]))
+    except (OSError, ValueError, KeyError, TypeError, csv.Error) as fault:
+        raise _damaged(file, fault, f" at line {line}") from fault
+    return columns
+
+
+def _damaged(path: Path, fault: Exception, where: str = "") -> StateError:
+    return StateError(f"run: {path} is damaged{where} ({fault!r}). Delete its folder and run it again.")

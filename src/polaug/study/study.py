@@ -1,0 +1,183 @@
+"""What a study is: tasks × methods × seeds with one budget, checked before anything runs; study.json says it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polaug
+from polaug.checks import whole
+from polaug.errors import InvalidInputError, StateError, invalid
+from polaug.study.folder import run_path, write_json
+from polaug.study.methods import Method, check_fit
+from polaug.study.methods import method as find_method
+from polaug.study.results import FORMAT
+from polaug.study.tasks import Task
+from polaug.study.tasks import task as find_task
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a study."""
+
+    task: Task
+    method: Method
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{self.task.name} · {self.method.name} · seed {self.seed}"
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """Task and method."""
+        return self.task.name, self.method.name
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """Task, method and seed."""
+        return self.task.name, self.method.name, self.seed
+
+    def path(self, out: Path) -> Path:
+        """Its run folder."""
+        return run_path(out, self.task.name, self.method.name, self.seed)
+
+
+@dataclass(frozen=True)
+class Study:
+    """Tasks × methods × seeds. Build it with `Study.of`, which takes names and refuses what cannot work."""
+
+    tasks: tuple[Task, ...]
+    methods: tuple[Method, ...]
+    seeds: tuple[int, ...]
+    steps: int | None = None
+    """Least environment steps of a run."""
+    episodes: int | None = None
+    """Least episodes of a run."""
+    every: int = 1_000
+    """Steps between evaluations."""
+    eval_episodes: int = 10
+    save_models: bool = False
+    skipped: tuple[tuple[str, str, str], ...] = ()
+    """Pairs that cannot work: task, method and why."""
+
+    @classmethod
+    def of(
+        cls, tasks: Iterable[str | Task], methods: Iterable[str | Method], seeds: int | Iterable[int], **settings: Any
+    ) -> Study:
+        """From names. `seeds` is a number of seeds from 0 on, or the seeds themselves.
+
+        A method that fits some of the tasks is skipped on the others (`skipped` says why); one that fits none is an
+        error.
+        """
+        found = tuple({each.name: each for each in map(find_task, tasks)}.values())
+        chosen = tuple({each.name: each for each in map(find_method, methods)}.values())
+        if isinstance(seeds, int):
+            seeds = range(whole("seeds", seeds, 1))
+        numbers = tuple(dict.fromkeys(whole("seed", seed, 0) for seed in seeds))
+        for name, given in (("tasks", found), ("methods", chosen), ("seeds", numbers)):
+            if not given:
+                raise invalid(name, "at least one must be given", [], "See `polaug list`.")
+        study = cls(found, chosen, numbers, **settings)
+        skipped = []
+        for method in chosen:
+            faults = [(task, fault) for task in found if (fault := _misfit(method, task)) is not None]
+            if len(faults) == len(found):
+                raise faults[0][1]
+            skipped += [(task.name, method.name, str(fault)) for task, fault in faults]
+        return cls(found, chosen, numbers, **settings, skipped=tuple(skipped)) if skipped else study
+
+    def __post_init__(self) -> None:
+        budget(self.steps, self.episodes)
+        whole("every", self.every, 1)
+        whole("eval_episodes", self.eval_episodes, 1)
+
+    def cells(self) -> list[Cell]:
+        """All runs: a whole round of methods and tasks for each seed, so that a study cut short is a smaller study."""
+        skipped = {(task, method) for task, method, _ in self.skipped}
+        return [
+            Cell(task, method, seed)
+            for seed in self.seeds
+            for task in self.tasks
+            for method in self.methods
+            if (task.name, method.name) not in skipped
+        ]
+
+    @property
+    def budget(self) -> dict[str, int | None]:
+        """What every run of it must have in common."""
+        return {"steps": self.steps, "episodes": self.episodes, "every": self.every,
+                "eval_episodes": self.eval_episodes}  # fmt: skip
+
+
+def budget(steps: int | None, episodes: int | None) -> None:
+    """One of the two must be given."""
+    if steps is None and episodes is None:
+        raise invalid("steps", "steps or episodes must be given", None, "Pass for example steps=20000.")
+    for name, value in (("steps", steps), ("episodes", episodes)):
+        if value is not None:
+            whole(name, value, 1)
+
+
+def run_settings(task: Task, method: Method, seed: int, **budgets: int | None) -> dict[str, Any]:
+    """What config.json says, as plain data."""
+    augmentation = method.augmentation
+    settings = method.settings(task)
+    explorer = None
+    if augmentation is not None:
+        given = augmentation.explorer
+        explorer = given if isinstance(given, str) else getattr(given, "__qualname__", type(given).__name__)
+        settings["augmentation"] = dataclasses.asdict(augmentation) | {"explorer": explorer}
+    return {
+        "kind": "train", "task": task.name, "env_id": task.env_id, "package": task.package or None,
+        "kwargs": dict(task.kwargs), "episode_limit": task.episode_limit, "threshold": task.threshold,
+        "success": task.success, "method": method.name, "explorer": explorer,
+        "options": {} if augmentation is None else dict(augmentation.explorer_options),
+        "settings": settings, "source": method.source, "seed": seed, **budgets,
+    }  # fmt: skip
+
+
+def _misfit(method: Method, task: Task) -> InvalidInputError | None:
+    try:
+        check_fit(method, task)
+    except InvalidInputError as fault:
+        return fault
+    return None
+
+
+def enter(study: Study, out: Path) -> None:
+    """Write study.json, or add to the one that is there; refuse a folder that holds something else."""
+    file = out / "study.json"
+    content: dict[str, Any] = {
+        "format": FORMAT, "polaug": polaug.__version__, **study.budget,
+        "tasks": [task.name for task in study.tasks], "methods": [method.name for method in study.methods],
+        "seeds": list(study.seeds),
+        "skipped": [{"task": task, "method": method, "why": why} for task, method, why in study.skipped],
+    }  # fmt: skip
+    if file.exists():
+        before = _read(file)
+        for name in ("format", "polaug", *study.budget):
+            if before.get(name) != content[name]:
+                rule = f"{file} is a study with {name}={before.get(name)!r}, and is not mixed with others"
+                raise invalid("out", rule, f"{name}={content[name]!r}", "Choose another folder.")
+        for name in ("tasks", "methods", "seeds", "skipped"):  # more of the same budget may join
+            content[name] = before[name] + [each for each in content[name] if each not in before[name]]
+        if content == before:
+            return
+    write_json(file, content)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        content = dict(json.loads(file.read_text(encoding="utf-8")))
+        if not all(isinstance(content[name], list) for name in ("tasks", "methods", "seeds", "skipped")):
+            raise KeyError("tasks")
+    except (OSError, ValueError, TypeError, KeyError) as fault:
+        raise StateError(f"out: {file} is no study of polaug's ({fault!r}), and is not overwritten. Choose another "
+                         "folder.") from fault  # fmt: skip
+    return content

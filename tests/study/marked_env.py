@@ -1,0 +1,40 @@
+"""An environment for tests of the machinery: leaves its process id in a folder, may be slow, and may break."""
+
+import os
+import time
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+
+class Marked(gym.Env):
+    """Twenty steps of a random walk. `broken` raises in the 50th step."""
+
+    observation_space = spaces.Box(-10.0, 10.0, (2,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, marks=None, pause=0.0, broken=False, render_mode=None):
+        self._marks, self._pause, self._broken, self.render_mode, self._count = marks, pause, broken, render_mode, 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        if self._marks is not None:
+            (Path(self._marks) / str(os.getpid())).touch()
+        self._at, self._t = self.np_random.uniform(-1, 1, 2), 0
+        return self._at.astype(np.float32), {}
+
+    def step(self, action):
+        time.sleep(self._pause)
+        self._count += 1
+        if self._broken and self._count == 50:
+            raise ZeroDivisionError("the simulator broke")
+        self._t += 1
+        self._at = np.clip(self._at + self.np_random.normal(0, 0.1, 2) + 0.1 * (2 * int(action) - 1), -10, 10)
+        return self._at.astype(np.float32), float(self._at.sum()), False, self._t >= 20, {}
+
+
+if "Marked-v0" not in gym.registry:
+    gym.register("Marked-v0", entry_point=Marked)
+    gym.register("Broken-v0", entry_point=Marked, kwargs={"broken": True})

@@ -1,0 +1,103 @@
+"""Tidy rows that say what the run folders say, whatever runs are called."""
+
+import csv
+import json
+import sys
+
+import numpy as np
+import pytest
+from tests.study.run_folders import write_run
+
+from polaug.errors import InvalidInputError, UnknownNameError
+from polaug.study.export import COLUMNS, export, rows
+from polaug.study.results import find_runs
+
+
+def read(path):
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_rows_are_those_of_the_runs(tmp_path):
+    write_run(tmp_path / "runs", "Car", "ppo", 0, returns=[-200.0, -0.1 - 0.2])
+    write_run(tmp_path / "runs", "Car", "ppo+counting", 3, returns=[-200.0, -150.0], bonuses=[-190.5, -149.0])
+    files = export(tmp_path / "runs", tmp_path / "out")
+    assert sorted(file.name for file in files) == ["episodes.csv", "evaluations.csv", "runs.csv", "summary.json"]
+    episodes = read(tmp_path / "out" / "episodes.csv")
+    assert tuple(episodes[0]) == COLUMNS["episodes"]
+    assert [row["augmented_return"] for row in episodes] == ["", "", "-190.5", "-149.0"]
+    assert float(episodes[1]["return"]) == -0.1 - 0.2  # to the bit
+    assert (episodes[3]["method"], episodes[3]["seed"], episodes[3]["episode"]) == ("ppo+counting", "3", "2")
+    evaluations = read(tmp_path / "out" / "evaluations.csv")
+    assert [row["step"] for row in evaluations[:2]] == ["100", "200"]
+    assert float(evaluations[0]["seconds"]) == pytest.approx(0.5)
+    described = read(tmp_path / "out" / "runs.csv")
+    assert json.loads(described[0]["config"])["task"] == "Car"
+    assert [row["steps"] for row in described] == ["400", "400"]
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert [row["method"] for row in summary["rows"]] == ["ppo", "ppo+counting"]
+
+
+def test_parquet_has_the_same_rows(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    write_run(tmp_path / "runs", "Car", "ppo", 0)
+    write_run(tmp_path / "runs", "Car", "committee", 0, evaluated=False)
+    export(tmp_path / "runs", tmp_path / "out", formats=("parquet",))
+    assert not list((tmp_path / "out").glob("*.csv"))
+    runs = find_runs(tmp_path / "runs")
+    for table, columns in COLUMNS.items():
+        content = parquet.read_table(tmp_path / "out" / f"{table}.parquet").to_pylist()
+        assert content == [dict(zip(columns, row, strict=True)) for row in rows(table, runs)]
+
+
+def test_parquet_without_pyarrow_says_what_to_do(tmp_path, monkeypatch):
+    write_run(tmp_path / "runs", "Car", "ppo", 0)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(InvalidInputError, match=r"polaug\[parquet\]"):
+        export(tmp_path / "runs", tmp_path / "out", formats=("csv", "parquet"))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["../../x", "=cmd()", 'a,"b"\nc', "naïve τ", "/etc/passwd"])
+def test_names_stay_true_and_inside(tmp_path, name):
+    write_run(tmp_path / "runs", name, name, 0, folder="harmless")
+    export(tmp_path / "runs", tmp_path / "deep" / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["deep", "runs"]
+    assert len(list((tmp_path / "deep").rglob("*"))) == 5
+    assert {row["method"] for row in read(tmp_path / "deep" / "out" / "episodes.csv")} == {name}
+
+
+def test_a_run_is_never_overwritten(tmp_path):
+    path = write_run(tmp_path / "runs", "Car", "ppo", 0)
+    before = (path / "episodes.csv").read_bytes()
+    with pytest.raises(InvalidInputError, match="must not be the folder of a run"):
+        export(tmp_path / "runs", path)
+    assert (path / "episodes.csv").read_bytes() == before
+
+
+def test_bad_input_is_named(tmp_path):
+    with pytest.raises(InvalidInputError, match="at least one finished run"):
+        export(tmp_path, tmp_path / "out")
+    with pytest.raises(UnknownNameError, match="Did you mean 'parquet'"):
+        export(tmp_path, tmp_path / "out", formats=("parket",))
+
+
+def test_a_failed_export_leaves_the_earlier_one(tmp_path, monkeypatch):
+    write_run(tmp_path / "runs", "Car", "ppo", 0)
+    export(tmp_path / "runs", tmp_path / "out")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+
+    def full(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("polaug.study.export._csv", full)
+    with pytest.raises(OSError, match="disk full"):
+        export(tmp_path / "runs", tmp_path / "out")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+
+
+def test_half_a_clock_is_interpolated(tmp_path):
+    write_run(tmp_path / "runs", "Car", "ppo", 0)
+    (run,) = find_runs(tmp_path / "runs")
+    seconds = [row[4] for row in rows("evaluations", [run])]
+    assert seconds == pytest.approx(np.interp(run.evaluations.steps, run.clock.steps, run.clock.seconds))

@@ -1,0 +1,276 @@
+"""Statistics against slow, obvious versions, SciPy's, and what rliable 1.2.0 gave for the same scores."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from polaug.errors import InvalidInputError
+from polaug.study.statistics import (
+    Estimate,
+    bootstrap_interval,
+    curve,
+    difference,
+    estimate,
+    interquartile_mean,
+    performance_profile,
+    probability_of_improvement,
+    verdict,
+)
+from polaug.study.survival import area_under_first, censored_median, kept, speed_up, steps_to_threshold, survival
+
+
+def scores():
+    """Ten seeds of x and seven of y on nine tasks."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(10, 9)).round(3) + np.arange(9) / 4
+    return x, rng.normal(size=(7, 9)).round(3) + np.arange(9) / 4 - 0.3
+
+
+# -- scores -----------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40))
+def test_interquartile_mean_is_the_trimmed_mean(values):
+    assert interquartile_mean(values) == pytest.approx(stats.trim_mean(values, 0.25), rel=1e-12, abs=1e-9)
+
+
+def test_interquartile_mean_along_an_axis():
+    x, _ = scores()
+    assert interquartile_mean(x, axis=1) == pytest.approx(stats.trim_mean(x, 0.25, axis=1))
+    assert interquartile_mean(x) == pytest.approx(stats.trim_mean(x, 0.25, axis=None))
+
+
+def test_intervals_are_those_of_rliable():
+    """rliable.library.get_interval_estimates, 10,000 repetitions: an end of an interval varies by about 0.01."""
+    x, _ = scores()
+    assert estimate(x, repetitions=10_000) == pytest.approx((0.99839, 0.77830, 1.20146), abs=0.025)
+    assert estimate(x, np.mean, repetitions=10_000) == pytest.approx((0.94153, 0.73167, 1.14503), abs=0.025)
+
+
+def test_improvement_is_that_of_rliable():
+    x, y = scores()
+    found = probability_of_improvement(x, y, repetitions=10_000)
+    assert found.value == pytest.approx(0.53968254, abs=1e-8)
+    assert found == pytest.approx((0.53968, 0.44603, 0.63175), abs=0.015)
+
+
+def test_profile_is_that_of_rliable():
+    centre, low, high = performance_profile(scores()[0], [0.0, 1.0, 2.0], repetitions=10_000)
+    assert centre == pytest.approx([0.81111111, 0.52222222, 0.2], abs=1e-8)
+    assert low == pytest.approx([0.73333, 0.43333, 0.13333], abs=0.012)
+    assert high == pytest.approx([0.87778, 0.61111, 0.27778], abs=0.012)
+
+
+def test_stratified_bootstrap_is_the_loop():
+    """Tasks on very different levels: resampled together their spread would swamp that of the seeds."""
+    x = np.random.default_rng(0).normal(size=(8, 4)) + 100 * np.arange(4)
+    rng, slow = np.random.default_rng(1), []
+    for _ in range(3000):
+        sample = np.stack([rng.choice(x[:, task], len(x)) for task in range(4)], axis=1)
+        slow.append(sample.mean())
+    low, high = bootstrap_interval(x, np.mean, repetitions=3000)
+    assert (low, high) == pytest.approx(np.quantile(slow, [0.025, 0.975]), abs=0.06)
+    assert high - low < 2.0
+
+
+def test_same_seed_same_interval():
+    x, _ = scores()
+    assert bootstrap_interval(x, seed=4) == bootstrap_interval(x, seed=4)
+    assert bootstrap_interval(x, seed=4) != bootstrap_interval(x, seed=5)
+
+
+def test_improvement_counts_ties_half():
+    assert probability_of_improvement([1.0, 1.0], [1.0, 1.0]) == (0.5, 0.5, 0.5)
+    assert probability_of_improvement([2.0, 2.0, 3.0], [1.0, 1.0]).value == 1.0
+    u = stats.mannwhitneyu([1.0, 2.0, 2.0, 5.0], [2.0, 3.0, 0.0]).statistic
+    assert probability_of_improvement([1.0, 2.0, 2.0, 5.0], [2.0, 3.0, 0.0]).value == pytest.approx(u / 12)
+
+
+def test_tasks_may_have_different_numbers_of_seeds():
+    ragged = [np.array([0.0, 1.0, 2.0]), np.array([10.0, 11.0])]
+    other = [np.array([0.0, 0.5]), np.array([9.0, 9.5, 9.9])]
+    low, high = bootstrap_interval(ragged, np.mean)
+    assert low < np.mean(np.concatenate(ragged)) < high
+    assert probability_of_improvement(ragged, other).value == pytest.approx((4.5 / 6 + 1) / 2)
+    assert performance_profile(ragged, [1.5])[0] == pytest.approx([(1 / 3 + 1) / 2])
+
+
+def test_one_seed_has_no_interval():
+    assert np.isnan(bootstrap_interval([3.0])).all()
+    assert np.isnan(bootstrap_interval([[3.0, 4.0]])).all()
+    assert estimate([3.0]).value == 3.0
+    assert np.isnan(difference([3.0], [1.0, 2.0])[1:]).all()
+    assert np.isnan(probability_of_improvement([3.0], [1.0, 2.0])[1:]).all()
+    centre, low, _ = curve([[1.0, 2.0]])
+    assert centre.tolist() == [1.0, 2.0]
+    assert np.isnan(low).all()
+
+
+def test_difference_and_verdict():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=12) + 3.0, rng.normal(size=9)
+    gap = difference(x, y)
+    assert gap.value == pytest.approx(interquartile_mean(x) - interquartile_mean(y))
+    assert gap.low < gap.value < gap.high
+    assert verdict(gap, (12, 9)) == "better"
+    assert verdict(difference(y, x), (9, 12)) == "worse"
+    assert verdict(Estimate(0.0, -1.0, 1.0), (9, 9)) == "unclear"
+    assert verdict(Estimate(0.0, -1.0, 1.0), (9, 9), margin=1.5) == "not worse"
+    assert verdict(Estimate(5.0, np.nan, np.nan), (1, 50)) == "unclear"
+    assert verdict(Estimate(5.0, 4.0, 6.0), (3, 3)) == "unclear"  # at best p = 2/20
+    assert verdict(Estimate(5.0, 4.0, 6.0), (4, 4)) == "better"  # at best p = 2/70
+
+
+def test_curves_point_by_point():
+    x = np.random.default_rng(2).normal(size=(10, 300)) + np.linspace(0, 5, 300)
+    for kind, statistic in (("iqm", interquartile_mean), ("mean", np.mean)):
+        centre, low, high = curve(x, kind, repetitions=500)
+        assert centre == pytest.approx(statistic(x, axis=0))
+        assert (low <= centre).all()
+        assert (centre <= high).all()
+        assert (low[7], high[7]) == pytest.approx(bootstrap_interval(x[:, 7], statistic), abs=0.25)
+
+
+@pytest.mark.parametrize("call", [
+    lambda bad: interquartile_mean(bad), lambda bad: bootstrap_interval(bad), lambda bad: curve([bad, bad]),
+    lambda bad: probability_of_improvement([1.0, 2.0], bad), lambda bad: performance_profile(bad, [0.0]),
+    lambda bad: area_under_first(bad, 1), lambda bad: steps_to_threshold([1, 2, 3], bad, 0.0),
+    lambda bad: censored_median(bad, [True, True, True]),
+])  # fmt: skip
+@pytest.mark.parametrize("bad", [[1.0, np.nan, 2.0], [1.0, np.inf, 2.0], [], ["a", "b", "c"]])
+def test_bad_numbers_are_named(call, bad):
+    with pytest.raises(InvalidInputError, match="must"):
+        call(bad)
+
+
+def test_wrong_shapes_are_named():
+    with pytest.raises(InvalidInputError, match="as many tasks"):
+        probability_of_improvement(np.ones((2, 3)), np.ones((2, 2)))
+    with pytest.raises(InvalidInputError, match="seeds, tasks"):
+        bootstrap_interval(np.ones((2, 3, 4)))
+    with pytest.raises(InvalidInputError, match="seeds, points"):
+        curve(np.ones(4))
+    with pytest.raises(InvalidInputError, match="level"):
+        bootstrap_interval([1.0, 2.0], level=95)
+    with pytest.raises(InvalidInputError, match=r"no kind is called 'median'"):
+        curve(np.ones((2, 2)), "median")
+
+
+# -- times ------------------------------------------------------------------------------------------------------------
+
+
+def test_steps_to_threshold():
+    assert steps_to_threshold([1000, 2000, 3000], [-200, -110, -90], -110) == (2000, True)
+    assert steps_to_threshold([1000, 2000, 3000], [-200, -150, -111], -110) == (3000, False)
+    with pytest.raises(InvalidInputError, match="must increase"):
+        steps_to_threshold([1000, 1000], [0.0, 1.0], 2.0)
+    with pytest.raises(InvalidInputError, match="one for each"):
+        steps_to_threshold([1000, 2000], [0.0], 2.0)
+
+
+def test_kept_is_judged_over_the_steps_after():
+    steps = np.arange(1000, 41_000, 1000)
+    level = np.where(steps < 5000, -200.0, -110.0)
+    assert kept(steps, level, -110) is True
+    assert kept(steps, np.where(steps > 15_000, -200.0, level), -110) is False
+    assert kept(steps, np.where(steps > 25_000, -200.0, level), -110) is True  # later than 20,000 steps after
+    assert kept(steps, np.full(40, -200.0), -110) is None
+    assert kept([1000, 2000], [-200.0, -110.0], -110) is None  # nothing came after
+    assert kept([1000, 2000, 3000], [100.0, 90.0, 90.0], 100) is True  # at most a tenth below
+    assert kept([1000, 2000, 3000], [100.0, 89.0, 90.0], 100) is False
+
+
+def slow_median(times, reached):
+    """Kaplan–Meier by the book, one time after the other."""
+    share, before = 1.0, None
+    for time in sorted({t for t, event in zip(times, reached, strict=True) if event}):
+        at_risk = sum(t >= time for t in times)
+        share *= 1 - sum(t == time and e for t, e in zip(times, reached, strict=True)) / at_risk
+        if share < 0.5 - 1e-9:
+            return time if before is None else (before + time) / 2
+        if share <= 0.5 + 1e-9 and before is None:
+            before = time
+    return np.inf
+
+
+@given(st.lists(st.tuples(st.integers(1, 12), st.booleans()), min_size=1, max_size=15))
+def test_censored_median_by_the_book(runs):
+    times, reached = (np.array(column) for column in zip(*runs, strict=True))
+    assert censored_median(times, reached, repetitions=10).value == slow_median(times, reached)
+
+
+@given(st.lists(st.integers(1, 20), min_size=1, max_size=12), st.integers(1, 25))
+def test_one_budget_for_all_gives_the_plain_median(times, budget):
+    never = np.array(times) > budget
+    found = censored_median(np.minimum(times, budget), ~never, repetitions=10).value
+    plain = np.median(np.where(never, 1e9, times))
+    assert found == (plain if plain < 1e8 else np.inf)
+
+
+def test_survival_is_that_of_scipy():
+    times, reached = np.array([3, 5, 5, 6, 8, 8, 9, 12]), np.array([1, 1, 0, 1, 1, 0, 0, 1], dtype=bool)
+    theirs = stats.ecdf(stats.CensoredData(uncensored=times[reached], right=times[~reached])).sf
+    at, share = survival(times, reached)
+    assert at.tolist() == [3, 5, 6, 8, 12]
+    assert share == pytest.approx(theirs.evaluate(at))
+
+
+def test_runs_that_never_get_there_push_the_median_up():
+    times = np.array([1000, 2000, 3000, 4000, 5000])
+    assert censored_median(times, np.ones(5, bool)).value == 3000  # dropping two would have given 2000
+    assert censored_median([1000, 2000, 3000, 9000, 9000], np.array([1, 1, 1, 0, 0], bool)).value == 3000
+    assert censored_median([1000, 2000, 9000, 9000, 9000], np.array([1, 1, 0, 0, 0], bool)).value == np.inf
+
+
+def test_all_or_none_censored():
+    assert censored_median([9000] * 5, np.zeros(5, bool)) == (np.inf, np.inf, np.inf)
+    assert censored_median([1000] * 5, np.ones(5, bool)) == (1000, 1000, 1000)
+    one = censored_median([1000], [True])
+    assert one.value == 1000
+    assert np.isnan(one.low)
+
+
+def test_the_interval_of_the_median_holds_it():
+    """95% nominal; with ten runs and one in five censored about 94 of 100 hold it."""
+    rng, hits = np.random.default_rng(0), 0
+    for _ in range(200):
+        times = 1.0 + rng.exponential(1000.0, size=10)
+        found = censored_median(np.minimum(times, 1600.0), times <= 1600.0, repetitions=300)
+        hits += found.low <= 1.0 + 1000.0 * np.log(2) <= found.high
+    assert 170 <= hits <= 199
+
+
+def test_speed_up():
+    fast, slow, yes, no = np.arange(900, 1101, 20), np.arange(9000, 11_001, 200), np.ones(11, bool), np.zeros(11, bool)
+    ratio, low, high = speed_up(fast, yes, slow, yes)
+    assert ratio == 10.0
+    assert 8.5 < low <= 10 <= high < 12
+    assert speed_up(slow, yes, fast, yes).value == pytest.approx(0.1)
+
+    ratio, low, high = speed_up(fast, yes, np.full(11, 40_000), no)  # the baseline never gets there: at least …
+    assert (ratio, high) == (np.inf, np.inf)
+    assert 36 < low < 44
+
+    ratio, low, high = speed_up(np.full(11, 40_000), no, slow, yes)  # we never get there: at most …
+    assert (ratio, low) == (0.0, 0.0)
+    assert 0.22 < high < 0.28
+
+    ratio, low, high = speed_up(slow, no, slow, no)
+    assert np.isnan(ratio)
+    assert (low, high) == (0.0, np.inf)
+    assert np.isnan(speed_up([1000], [True], slow, yes)[1:]).all()
+
+
+def test_area_under_the_first_episodes():
+    assert area_under_first([1.0, 2.0, 3.0, 100.0], 3) == 2.0
+    with pytest.raises(InvalidInputError, match="at least 100 episodes"):
+        area_under_first([1.0])
+
+
+def test_times_are_checked():
+    with pytest.raises(InvalidInputError, match="positive"):
+        censored_median([0.0, 1.0], np.ones(2, bool))
+    with pytest.raises(InvalidInputError, match="truth values"):
+        censored_median([1.0, 2.0], [1.0, 0.5])

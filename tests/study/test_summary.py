@@ -1,0 +1,174 @@
+"""Headlines of synthetic runs whose right answers are known, and their words within 80 columns."""
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from polaug.errors import InvalidInputError
+from polaug.study.results import Episodes, Evaluations, Run
+from polaug.study.statistics import Estimate
+from polaug.study.summary import headline, own_baseline, summary_json
+from polaug.study.wording import faster, interval, number, ratio, seen, table
+
+
+def run(method, seed, reaches, *, steps=40_000, task="Car", threshold=-110.0, episodes=120, after=-105.0, every=1000):
+    """A run at −200 that jumps to `after` at the step `reaches` (None: never), the first half explored."""
+    at = np.arange(every, steps + 1, every)
+    level = np.where(at < (math.inf if reaches is None else reaches), -200.0, after) - 0.1 * seed
+    actors = ("explorer",) * (episodes // 2 if "+" in method else 0)
+    actors += ("agent",) * (episodes - len(actors))
+    return Run(
+        Path("runs", task, method, f"seed_{seed}"),
+        {"task": task, "method": method, "seed": seed, "kind": "train", "threshold": threshold},
+        {"steps": steps},
+        Episodes(np.linspace(steps / episodes, steps, episodes).astype(int), np.linspace(-200, -101, episodes),
+                 np.full(episodes, 200), actors),
+        Evaluations(at, level, np.zeros(len(at))),
+    )  # fmt: skip
+
+
+def study():
+    ours = [run("ppo+pa", seed, 4000 + 500 * seed, after=-104.0) for seed in range(5)]
+    return [*ours, *(run("ppo", seed, None) for seed in range(5))]
+
+
+def explored(runs):
+    return [dataclasses.replace(each, evaluations=None, config=each.config | {"kind": "explore"}) for each in runs]
+
+
+def test_headlines():
+    base, ours = headline(study())
+    assert (base.method, ours.method, ours.seeds, ours.budget) == ("ppo", "ppo+pa", 5, 40_000)
+    assert (ours.reached, ours.share_never, ours.kept) == (5, 0.0, 1.0)
+    assert (base.reached, base.share_never, base.kept) == (0, 1.0, None)
+    assert ours.steps_to_threshold.value == 5000
+    assert base.steps_to_threshold == (math.inf, math.inf, math.inf)
+    assert ours.final.value == pytest.approx(-104.2)
+    assert ours.first_episodes == 100
+    assert ours.explorer_share == 0.5
+    assert ours.speed_ups["ppo"].value == math.inf
+    assert 40_000 / 6000 <= ours.speed_ups["ppo"].low <= 8.0
+    assert ours.improvement["ppo"] == (1.0, 1.0, 1.0)
+    assert ours.gaps["ppo"].value == pytest.approx(96.0)
+    assert ours.verdicts == {"ppo": "better"}
+    assert base.speed_ups == {}  # nobody is its own baseline
+    assert own_baseline(ours) == "ppo"
+    assert own_baseline(base) is None
+
+
+def test_runs_are_compared_at_the_shared_budget():
+    """The longer runs of one method must not be what makes it look better."""
+    long = [run("ppo+pa", seed, 30_000, steps=40_000) for seed in range(3)]
+    short = [run("ppo", seed, None, steps=20_000) for seed in range(3)]
+    base, ours = headline(long + short)
+    assert ours.budget == base.budget == 20_000
+    assert ours.reached == 0
+    assert ours.steps_to_threshold.value == math.inf
+    assert ours.final.value < -199
+    assert math.isnan(ours.speed_ups["ppo"].value)
+
+
+def test_baselines_can_be_chosen():
+    runs = [run(name, seed, 5000) for name in ("ppo", "dqn", "ppo+pa", "ppo+rnd") for seed in range(2)]
+    by_method = {row.method: row for row in headline(runs)}
+    assert set(by_method["ppo+pa"].speed_ups) == {"ppo", "dqn"}
+    by_method = {row.method: row for row in headline(runs, ["ppo+rnd", "absent"])}
+    assert set(by_method["ppo+pa"].speed_ups) == {"ppo+rnd"}
+    assert by_method["ppo+rnd"].speed_ups == {}
+
+
+def test_lost_again_is_not_kept():
+    lost = run("ppo", 0, 5000)
+    lost.evaluations.means[10:] = -200.0
+    assert headline([lost, run("ppo", 1, 5000)])[0].kept == 0.5
+
+
+def test_explorers_have_no_steps_to_threshold():
+    """An explorer's return is never passed off as an agent's."""
+    (row,) = headline(explored(run("committee", seed, 1000) for seed in range(3)))
+    assert row.reached is row.share_never is row.kept is None
+    assert math.isnan(row.steps_to_threshold.value)
+    assert math.isnan(row.final.value)
+    assert row.first_100 == pytest.approx(np.linspace(-200, -101, 120)[:100].mean())
+
+
+def test_fewer_episodes_and_no_threshold():
+    rows = headline([run("a", 0, 5000, episodes=30, threshold=None), run("b", 0, 5000, threshold=None)])
+    assert [row.first_episodes for row in rows] == [30, 30]
+    assert rows[0].threshold is rows[0].reached is None
+    assert rows[0].final.value == -105.0
+    assert math.isnan(rows[0].final.low)
+
+
+def test_sparse_evaluations():
+    rows = headline([run("a", 0, None, steps=3000, every=3000), run("b", 0, None, steps=4000, every=1000)])
+    assert rows[1].final.value == -200
+    with pytest.raises(InvalidInputError, match="within the 2000 steps"):
+        headline([run("a", 0, None, steps=3000, every=3000), run("b", 0, None, steps=2000)])
+
+
+def test_what_cannot_be_compared_is_refused():
+    with pytest.raises(InvalidInputError, match="seed 1 must be there once"):
+        headline([run("ppo", 1, 1000), run("ppo", 1, 2000)])
+    with pytest.raises(InvalidInputError, match="one threshold"):
+        headline([run("ppo", 1, 1000), run("ppo", 2, 2000, threshold=5.0)])
+    assert headline([]) == []
+    broken = run("ppo", 1, 1000)
+    broken.evaluations.means[3] = math.nan
+    with pytest.raises(InvalidInputError, match=r"finite in runs.Car.ppo.seed_1.evaluations\.csv, got nan"):
+        headline([run("ppo", 0, 1000), broken])
+
+
+def test_json_has_no_numbers_that_json_lacks():
+    summary = summary_json(study())
+    rows = json.loads(json.dumps(summary, allow_nan=False))["rows"]
+    assert rows[0]["steps_to_threshold"] == {"value": "inf", "low": "inf", "high": "inf"}
+    assert rows[1]["speed_ups"]["ppo"]["value"] == "inf"
+    assert rows[1]["verdicts"] == {"ppo": "better"}
+    single = summary_json([run("ppo", 0, 1000)])["rows"][0]
+    assert single["final"]["low"] is None
+
+
+def test_table_fits_a_terminal():
+    runs = study() + [run("a-method-with-a-very-long-name+pa", seed, 123_456, steps=200_000) for seed in range(12)]
+    runs += [run("ppo", seed, 5000, task="T" * 90) for seed in range(2)]
+    text = table(headline(runs))
+    assert max(map(len, text.splitlines())) <= 80
+    lines = text.splitlines()
+    assert lines[0] == "Car: threshold −110, 5 to 12 seeds, 40,000 steps"
+    assert any(line.startswith("ppo+pa") and "5,000 [" in line and "0/5" in line and "≥" in line for line in lines)
+    assert any(line.startswith("ppo ") and "> 40,000" in line and "5/5" in line for line in lines)
+    alone = table(headline(explored(study())))
+    assert "mean return of the first 100 episodes" in alone
+
+
+def test_three_lines_of_what_was_seen():
+    lines = seen(study())
+    assert lines[0] == (
+        "Car: ppo+pa solved it on 5 of 5 seeds, after 5,000 steps; ppo did not solve it in 40,000 steps."
+    )
+    assert lines[1].startswith("ppo+pa needs at least ")
+    assert lines[2] == "In the end ppo+pa is at −104.2, ppo at −200.2 (better, 5 seeds)."
+    assert len(seen(explored(study()))) == 2
+    assert seen([]) == []
+    one = seen([run("ppo+pa", 0, 4000), run("ppo", 0, None)])
+    assert one[1].startswith("ppo+pa needs an unknown share")
+
+
+def test_words_for_numbers():
+    assert number(-115.64) == "−115.6"
+    assert number(1234567.0) == "1,234,567"
+    assert number(-0.001) == "0"
+    assert interval(Estimate(3.0, math.nan, math.nan)) == "3"
+    assert interval(Estimate(30_000.0, 20_000.0, math.inf), 40_000) == "30,000 [20,000, >40,000]"
+    assert ratio(Estimate(8.0, 6.0, 11.5)) == "8× [6, 11.5]"
+    assert ratio(Estimate(0.0, 0.0, 0.4)) == "≤ 0.4×"
+    assert ratio(Estimate(math.inf, 0.0, math.inf)) == "?"
+    assert faster(Estimate(0.0, 0.0, 0.4), "ppo").startswith("more steps than ppo")
+    assert faster(Estimate(0.5, 0.25, 2.0), "ppo") == "2 times as many steps as ppo [0.5, 4]"
+    assert faster(Estimate(math.inf, 1.0, math.inf), "ppo").startswith("fewer steps than ppo, which did not get there")
+    assert faster(Estimate(8.0, 6.0, 11.5), "ppo") == "8 times fewer steps than ppo [6, 11.5]"
