@@ -1,33 +1,38 @@
-"""The report says what the runs say, stands alone, and trusts no name."""
+"""The report without a browser: which runs it takes, what it computes, what the file holds, and how it fails."""
 
+import base64
+import dataclasses
 import json
+import math
 import re
+import zlib
 from html.parser import HTMLParser
+from importlib.resources import files
 
 import numpy as np
 import pytest
+from tests.report.synthetic import maps, write_run, write_study
 
 from polaug.errors import InvalidInputError, StateError
 from polaug.report import find_runs, groups, write_report
-from polaug.report.summary import first_success, sentence, shown
-from polaug.study import Episode, RunFolder, explore
+from polaug.report.curves import bands, choices, curves
+from polaug.report.data import embedded, page_data
+from polaug.report.digits import short, shown
+from polaug.report.grids import POINTS, evaluations, training
+from polaug.report.heat import effective_rank, pack, packed_within
+from polaug.report.overall import normalised, overall
+from polaug.report.palette import COLOURS, in_order, look
+from polaug.report.summary import first_success, sentence
+from polaug.report.tables import headline_table, headlines
+from polaug.study.statistics import Estimate
 
-EVIL = "<script>alert(1)</script>$x_1$&\"'"
-
-
-def run(root, task="T", explorer="e", seed=0, returns=(1.0, 2.0), *, maps=None, **settings):
-    config = {"task": task, "explorer": explorer, "seed": seed, "threshold": 2.0, "success": 2.0} | settings
-    with RunFolder(root / f"{len(list(root.iterdir()))}", config) as folder:
-        for k, value in enumerate(returns, start=1):
-            folder.add(Episode(k, 10 * k, value, 10, "explorer"))
-        folder.finish({"steps": 10 * len(returns), "explorer_us_per_step": 12.0}, maps)
-    return folder.path
+EVIL = "<script>alert(1)</script></script>$x_1$&\"'"
 
 
 class Page(HTMLParser):
     """The tags, attributes and text of a page."""
 
-    VOID = ("meta", "br", "link")
+    VOID = ("meta", "br", "link", "input")
 
     def __init__(self, text):
         super().__init__()
@@ -51,21 +56,12 @@ def read(path):
     return Page(path.read_text(encoding="utf-8"))
 
 
-def test_runs_are_found_at_any_depth_and_unfinished_ones_left_out(tmp_path):
-    (tmp_path / "a" / "b").mkdir(parents=True)
-    run(tmp_path / "a" / "b", seed=1)
-    run(tmp_path / "a", seed=0)
-    unfinished = run(tmp_path / "a", seed=2)
-    (unfinished / "done.json").unlink()
-    found = find_runs(tmp_path)
-    assert [each.seed for each in found] == [0, 1]
-    assert found[0].returns.tolist() == [1.0, 2.0]
-    assert found[0].steps.tolist() == [10, 20]
+# -- explorers alone --------------------------------------------------------------------------------------------------
 
 
 def test_numbers_of_a_group(tmp_path):
-    run(tmp_path, seed=0, returns=[0.0] * 4 + [3.0] * 4)
-    run(tmp_path, seed=1, returns=[1.0] * 7 + [5.0])
+    write_run(tmp_path, seed=0, returns=[0.0] * 4 + [3.0] * 4)
+    write_run(tmp_path, seed=1, returns=[1.0] * 7 + [5.0])
     (group,) = groups(find_runs(tmp_path))
     assert group.episodes == 8
     assert group.early == 0.5
@@ -76,15 +72,18 @@ def test_numbers_of_a_group(tmp_path):
 
 
 def test_success_that_did_not_happen_is_not_claimed(tmp_path):
-    run(tmp_path, seed=0, returns=[0.0, 0.0])
+    write_run(tmp_path, seed=0, returns=[0.0, 0.0])
     (never,) = groups(find_runs(tmp_path))
     assert first_success(never) == "never"
     assert "no success in 2 episodes" in sentence(never)
-    run(tmp_path, seed=1, returns=[0.0, 2.0])
+    write_run(tmp_path, seed=1, returns=[0.0, 2.0])
     (some,) = groups(find_runs(tmp_path))
     assert first_success(some) == "1 of 2 seeds"
-    run(tmp_path, task="U", threshold=None, success=None)
+    write_run(tmp_path, "U", threshold=None)
     assert first_success(groups(find_runs(tmp_path))[1]) == "no threshold"
+
+
+# -- numbers ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -96,73 +95,255 @@ def test_numbers_for_people(value, text):
     assert shown(value) == text
 
 
-def test_the_page_stands_alone(tmp_path):
-    maps = explore("MountainCar-v0", "paper", episodes=1).maps
-    for seed in range(2):
-        for explorer in ("first", "second"):
-            run(tmp_path, "MountainCar-v0", explorer, seed, [-200.0, -150.0, -120.0, -110.0], maps=maps)
-    path = write_report(tmp_path)
-    assert path == tmp_path / "report.html"
+def test_numbers_for_the_page_are_short_and_finite():
+    assert short([1.0, 123.456789, -0.000123456, math.nan, math.inf, 0.0], 4) == [1, 123.5, -0.0001235, None, None, 0]
+    assert short([[1e300, -1e-300]], 3) == [[1e300, -1e-300]]
+    assert json.dumps(short(np.arange(3.0))) == "[0, 1, 2]"
+
+
+def test_methods_keep_their_looks_and_the_plain_one_comes_first():
+    assert in_order(["ppo+pa", "dqn", "ppo", "dqn+pa", "ppo"]) == ["dqn", "dqn+pa", "ppo", "ppo+pa"]
+    assert len({look(k) for k in range(28)}) == 28
+    assert len({look(k)[0] for k in range(7)}) == len(COLOURS)
+
+
+# -- points -----------------------------------------------------------------------------------------------------------
+
+
+def test_training_by_episode_is_every_episode(tmp_path):
+    write_run(tmp_path, seed=0, returns=[1.0, 2.0, 3.0, 9.0])
+    write_run(tmp_path, seed=1, returns=[3.0, 4.0, 5.0])
+    grid = training(find_runs(tmp_path), "episodes")
+    assert grid.x.tolist() == [1, 2, 3]  # as far as all runs go
+    assert grid.values.tolist() == [[1, 2, 3], [3, 4, 5]]
+
+
+def test_many_episodes_are_averaged_and_none_is_lost(tmp_path):
+    returns = np.random.default_rng(0).normal(size=1000)
+    write_run(tmp_path, returns=returns.tolist())
+    grid = training(find_runs(tmp_path), "episodes")
+    assert len(grid.x) == POINTS
+    sizes = np.diff([0, *grid.x])
+    assert sizes @ grid.values[0] == pytest.approx(returns.sum())
+
+
+@pytest.mark.parametrize("axis", ["steps", "seconds"])
+def test_training_by_steps_and_seconds(tmp_path, axis):
+    clock = [(20, 1.0), (40, 3.0)]
+    write_run(tmp_path, seed=0, returns=[1.0, 2.0, 3.0, 4.0], length=10, clock=clock)
+    grid = training(find_runs(tmp_path), axis)
+    assert grid.x[-1] == {"steps": 40, "seconds": 3.0}[axis]
+    assert grid.values[0, -1] in (3.5, 4.0)
+    assert np.isfinite(grid.values).all()
+
+
+def test_who_acted_is_counted_in_steps(tmp_path):
+    write_run(tmp_path, seed=0, returns=[1.0, 1.0], actors=["explorer", "agent"])
+    write_run(tmp_path, seed=1, returns=[1.0, 1.0], actors=["agent", "agent"])
+    assert training(find_runs(tmp_path), "episodes").share.tolist() == [0.5, 0.0]
+
+
+def test_evaluations_are_exact_where_runs_share_their_steps_and_interpolated_otherwise(tmp_path):
+    write_run(tmp_path, "same", seed=0, evaluations=[(10, 1.0), (20, 2.0)])
+    write_run(tmp_path, "same", seed=1, evaluations=[(10, 3.0), (20, 5.0)])
+    write_run(tmp_path, "other", seed=0, evaluations=[(10, 0.0), (30, 2.0)])
+    write_run(tmp_path, "other", seed=1, evaluations=[(20, 5.0), (40, 7.0)])
+    runs = find_runs(tmp_path)
+    same = evaluations([run for run in runs if run.task == "same"], "steps")
+    assert same.x.tolist() == [10, 20]
+    assert same.values.tolist() == [[1, 2], [3, 5]]
+    other = evaluations([run for run in runs if run.task == "other"], "steps")
+    assert other.x.tolist() == [20, 30]
+    assert other.values.tolist() == [[1, 2], [5, 6]]
+
+
+def test_what_is_not_there_is_not_drawn(tmp_path):
+    write_run(tmp_path, done={"seconds": None})
+    runs = find_runs(tmp_path)
+    assert evaluations(runs, "steps") is None
+    assert training(runs, "seconds") is None
+    assert set(curves(runs, 100)) == {"training"}
+    assert set(curves(runs, 100)["training"]) == {"steps", "episodes"}
+
+
+def test_one_seed_has_no_band():
+    made = bands(np.array([[1.0, 2.0]]))
+    for centre, low, high in made.values():
+        assert centre.tolist() == [1, 2]
+        assert np.isnan(low).all()
+        assert np.isnan(high).all()
+
+
+def test_choices_are_shares_of_seeds(tmp_path):
+    write_run(tmp_path, seed=0, choices=["a", "b", "a"])
+    write_run(tmp_path, seed=1, choices=["a", "a"])
+    made = choices(find_runs(tmp_path))
+    assert made["members"] == ["a", "b"]
+    assert made["shares"] == [[1, 0.5, 1], [0, 0.5, 0]]
+
+
+# -- maps and all tasks -----------------------------------------------------------------------------------------------
+
+
+def test_maps_shrink_until_they_fit():
+    found = [maps(np.random.default_rng(k)) for k in range(3)]
+    whole = packed_within(found)
+    assert all(each["cells"] == 48 and len(each["steps"]) == 12 for each in whole)
+    small = packed_within(found, budget=40_000)
+    assert small[0]["cells"] < 48 or len(small[0]["steps"]) < 12
+    assert small[0]["steps"][-1] == 12_000  # the end stays
+
+
+def test_maps_without_a_single_known_cell_can_be_packed():
+    state = maps(np.random.default_rng(0))
+    state["observed"][:] = np.nan
+    state["completed"][:] = np.nan
+    assert pack(state)["layers"]["completed"]["low"] == 0
+
+
+def test_the_greedy_action_is_one_more_layer():
+    state = maps(np.random.default_rng(0))
+    state["choice"][0, 3, 5] = -1
+    layer = pack(state)["layers"]["choice"]
+    numbers = np.frombuffer(zlib.decompress(base64.b64decode(layer["data"])), np.uint8).reshape(12, 48, 48)
+    assert (numbers.astype(int) - 1 == state["choice"].transpose(0, 2, 1)).all()
+    assert (layer["kind"], layer["high"], layer["from"], layer["to"]) == ("indices", 2, -0.5, 2.5)
+    state["choice"][1, 0, 0] = 300  # more actions than a byte can hold
+    assert "choice" not in pack(state)["layers"]
+
+
+def test_effective_rank():
+    assert effective_rank(np.array([[5.0, 0.0], [2.0, 2.0], [np.nan, np.nan]])) == pytest.approx(
+        [1, 2, np.nan], nan_ok=True
+    )
+
+
+def test_scores_are_0_at_the_worst_and_1_at_the_threshold(tmp_path):
+    for task, threshold in (("T", 10.0), ("U", 100.0)):
+        for method, end in (("ppo", 0.0), ("ppo+pa", threshold)):
+            for seed in range(2):
+                write_run(tmp_path, task, method, seed, threshold=threshold, evaluations=[(10, 0.0), (20, end)])
+    runs = find_runs(tmp_path)
+    assert normalised(runs)["U", "ppo+pa"].tolist() == [1, 1]
+    made = overall(runs, ["ppo", "ppo+pa"])
+    assert [row["value"][0] for row in made["scores"]] == [0, 1]
+    assert overall([run for run in runs if run.task == "T"], ["ppo", "ppo+pa"]) is None
+
+
+def test_a_run_has_one_score_in_the_headline_and_over_all_tasks(tmp_path):
+    levels = [(step, -200.0 if step < 900 else -150.0 + step / 50) for step in range(50, 1001, 50)]
+    write_run(tmp_path, threshold=-100.0, evaluations=levels)
+    (row,) = headlines(find_runs(tmp_path))
+    assert row.final.value == pytest.approx(-150 + (950 + 1000) / 2 / 50)
+    (score,) = normalised(find_runs(tmp_path)).values()
+    assert score.tolist() == pytest.approx([(row.final.value + 200) / 100])
+
+
+@pytest.mark.parametrize(("speed_up", "words"), [
+    (Estimate(np.inf, 6.2, np.inf), "<b>≥ 6.2×</b>"), (Estimate(0.0, 0.0, 0.4), "<b>≤ 0.4×</b>"),
+    (Estimate(2.0, 1.5, 3.0), '<b>2×</b> <span class="range">1.5 to 3</span>'),
+    (Estimate(2.0, 1.5, np.inf), '<b>2×</b> <span class="range">1.5 or more</span>'),
+    (Estimate(np.nan, np.nan, np.nan), "neither got there"), (Estimate(np.inf, np.nan, np.nan), "it never got there"),
+])  # fmt: skip
+def test_a_speed_up_beyond_the_budget_is_a_bound(tmp_path, speed_up, words):
+    for method in ("ppo", "ppo+pa"):
+        write_run(tmp_path, method=method, evaluations=[(10, 1.0), (20, 2.0)])
+    _, row = headlines(find_runs(tmp_path))
+    html = headline_table([dataclasses.replace(row, speed_ups={"ppo": speed_up})], ["ppo", "ppo+pa"])
+    assert f"<div>ppo: {words} · " in html
+    assert "∞" not in html
+
+
+# -- the file ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    root = tmp_path_factory.mktemp("study")
+    write_study(root, ["MountainCar-v0"], ["ppo", "ppo+pa"], 2, steps=5000, every=500)
+    return root
+
+
+def test_the_page_stands_alone(study):
+    path = write_report(study)
+    assert path == study / "report.html"
     page = read(path)
     tags = [tag for tag, _ in page.tags]
-    assert "script" not in tags
-    assert "link" not in tags
-    assert "iframe" not in tags
-    text = path.read_text(encoding="utf-8")
-    assert not re.findall(r"""(?:src|href|url)\s*[=(]\s*["']?(?!data:|#)([^"')\s>]+)""", text)
-    figures = [attributes for tag, attributes in page.tags if tag == "svg"]
-    assert len(figures) == 1 + 2 * 2  # curves, then two maps of each explorer
-    assert all(figure["role"] == "img" and figure["aria-label"] for figure in figures)
-    assert any(tag == "meta" and "width=device-width" in attributes.get("content", "") for tag, attributes in page.tags)
-    assert "prefers-color-scheme: dark" in text
-    assert "default-src 'none'" in text
-    assert path.stat().st_size < 1_000_000
-
-
-def test_numbers_on_the_page_are_those_of_the_data(tmp_path):
-    run(tmp_path, returns=[-7.0, 0.25, 3.5, 4.5])
-    words = " ".join(read(write_report(tmp_path)).text)
-    for number in ("−7", "4.5", "episode 3", "40", "12"):
-        assert number in words
-    assert "polaug" in words  # versions
+    assert tags.count("script") == 3  # data, Plotly, ours
+    for tag in ("link", "iframe", "img", "object", "embed", "base", "form"):
+        assert tag not in tags
+    for _, attributes in page.tags:
+        assert "src" not in attributes
+        assert attributes.get("href", "#").startswith("#")
+        assert not [name for name in attributes if name.startswith("on")]
+    policy = next(a["content"] for tag, a in page.tags if tag == "meta" and "http-equiv" in a)
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy.split("script-src")[1].split(";")[0]
+    assert path.stat().st_size < 3_000_000
 
 
 def test_names_are_escaped_everywhere(tmp_path):
-    maps = explore("MountainCar-v0", "paper", episodes=1).maps
-    run(tmp_path, EVIL, EVIL, maps=maps, options={EVIL: EVIL})
-    run(tmp_path, "_hidden", "_also")
-    path = write_report(tmp_path)
-    assert "<script" not in path.read_text(encoding="utf-8")
+    rng = np.random.default_rng(0)
+    for seed in range(2):
+        write_run(tmp_path, EVIL, EVIL, seed, maps=maps(rng), options={EVIL: EVIL}, choices=[EVIL])
+        write_run(tmp_path, EVIL, f"{EVIL}+pa", seed, evaluations=[(10, 1.0)], explorer=EVIL)
+    write_run(tmp_path, "_hidden", "_also")
+    path = write_report(tmp_path, figures=True)
     page = read(path)
-    assert EVIL in page.text
-    assert "_also" in page.text
-    assert not [1 for _, attributes in page.tags for name in attributes if name.startswith("on")]
+    assert [tag for tag, _ in page.tags].count("script") == 3
+    assert any(EVIL in text for text in page.text)
+    assert EVIL not in path.read_text(encoding="utf-8")
+    assert json.loads(embedded({EVIL: EVIL})) == {EVIL: EVIL}
 
 
-def test_one_episode_and_unequal_lengths_can_be_drawn(tmp_path):
-    run(tmp_path, "short", returns=[1.0])
-    run(tmp_path, "uneven", seed=0, returns=[1.0, 2.0, 3.0])
-    run(tmp_path, "uneven", seed=1, returns=[1.0, 2.0])
-    run(tmp_path, "huge", returns=[-1e12, 1e12])
-    write_report(tmp_path)
+def test_the_data_are_plain_json(study):
+    text = embedded(page_data(find_runs(study)))
+    assert not set("<>&") & set(text)
+    data = json.loads(text)
+    assert [method["name"] for method in data["methods"]] == ["ppo", "ppo+pa"]
+    assert data["tasks"][0]["explored"] is True
 
 
-def test_the_same_runs_give_the_same_page(tmp_path):
-    run(tmp_path)
-    first = write_report(tmp_path, tmp_path / "elsewhere" / "a.html").read_bytes()
-    assert first == write_report(tmp_path, tmp_path / "b.html").read_bytes()
+def test_one_seed_one_episode_and_unequal_lengths_have_a_page(tmp_path):
+    write_run(tmp_path, "short", returns=[1.0])
+    write_run(tmp_path, "uneven", seed=0, returns=[1.0, 2.0, 3.0])
+    write_run(tmp_path, "uneven", seed=1, returns=[1.0, 2.0])
+    write_run(tmp_path, "huge", returns=[-1e12, 1e12])
+    write_run(tmp_path, "no threshold", "ppo", threshold=None, evaluations=[(10, 1.0)])
+    write_run(tmp_path, "mixed", "ppo", evaluations=[(10, 1.0), (20, 5.0)])
+    write_run(tmp_path, "mixed", "committee")
+    page = read(write_report(tmp_path, figures=True))
+    assert sum(attributes.get("class", "").startswith("task") for tag, attributes in page.tags if tag == "section") == 5
+
+
+def test_the_same_runs_give_the_same_files(study, tmp_path):
+    first = write_report(study, tmp_path / "elsewhere" / "a.html", figures=True).read_bytes()
+    figures = {path.name: path.read_bytes() for path in (study / "figures").iterdir()}
+    assert first == write_report(study, tmp_path / "b.html", figures=True).read_bytes()
+    assert figures == {path.name: path.read_bytes() for path in (study / "figures").iterdir()}
+    assert set(figures) == {f"{kind}-MountainCar-v0.{end}" for kind in ("curves", "maps") for end in ("png", "pdf")}
+    assert figures["curves-MountainCar-v0.pdf"].startswith(b"%PDF")
 
 
 def test_no_runs_and_damaged_runs_are_told(tmp_path):
     with pytest.raises(InvalidInputError, match="folder"):
-        find_runs(tmp_path / "none")
+        write_report(tmp_path / "none")
     with pytest.raises(InvalidInputError, match="finished run"):
         write_report(tmp_path)
-    damaged = run(tmp_path)
+    damaged = write_run(tmp_path)
     (damaged / "episodes.csv").write_text("episode,step\n1,x\n")
     with pytest.raises(StateError, match=re.escape(str(damaged))):
         write_report(tmp_path)
-    (damaged / "episodes.csv").write_text("episode,step,return,length,actor\n")
-    (damaged / "config.json").write_text(json.dumps([1]))
-    with pytest.raises(StateError, match="damaged"):
-        write_report(tmp_path)
+    assert not [path for path in tmp_path.iterdir() if path.suffix == ".html"]
+
+
+def test_plotly_comes_with_its_licence():
+    vendor = files("polaug.report").joinpath("vendor")
+    assert "MIT License" in vendor.joinpath("LICENSE").read_text()
+    version = re.search(r"v(\d+\.\d+\.\d+)", vendor.joinpath("plotly-cartesian.min.js").read_text()[:200])[1]
+    assert version in vendor.joinpath("README.md").read_text()
+
+
+def test_scripts_stay_readable():
+    for path in files("polaug.report").joinpath("assets").iterdir():
+        assert len(path.read_text().splitlines()) < 250

@@ -1,13 +1,22 @@
-"""From run folders to one self-contained HTML page. Start at `write_report`; nothing here runs an environment.
+"""From run folders to one self-contained HTML page and figures for papers. Start at `write_report`.
 
-runs.py      run folders -> plain data
-summary.py   plain data -> the numbers and sentences
-figures.py   plain data -> SVG
-page.py      all of it -> HTML
+grids.py     runs -> common points by steps, episodes or seconds
+curves.py    points -> learning curves with intervals, the committee's choices
+heat.py      maps -> bytes for the page
+overall.py   all tasks at once
+summary.py   what explorers alone achieved, in numbers and sentences
+data.py      all of it as plain data
+tables.py    HTML tables, and the same rows for the download
+sections.py  HTML around the charts
+page.py      the page: HTML, style, script, data
+figures.py   PNG and PDF with matplotlib
+palette.py, digits.py   colours and dashes; numbers for people
+assets/      the page's style and script, as they are read
+vendor/      Plotly
 """
 
 from polaug.report.page import write_report
-from polaug.report.runs import Run, find_runs
 from polaug.report.summary import Group, groups
+from polaug.study.results import Run, find_runs
 
 __all__ = ["Group", "Run", "find_runs", "groups", "write_report"]

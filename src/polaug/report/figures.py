@@ -1,101 +1,114 @@
-"""Figures as SVG that takes its ink from the page, so that they suit a light and a dark one alike."""
+"""Figures for papers, as PNG and PDF with matplotlib: the learning curves of each task, and Q̂ at work."""
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LogNorm
+from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
-from polaug.report.summary import Group, shown
+from polaug.report.curves import bands
+from polaug.report.digits import shown
+from polaug.report.grids import evaluations, training
+from polaug.report.palette import in_order, look
 from polaug.state import State
+from polaug.study.folder import folder_name
+from polaug.study.results import Run
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C")
-"""Okabe and Ito's palette, which colour-blind readers can tell apart."""
-DASHES = ("solid", "dashed", "dotted", "dashdot")
-"""Lines differ in their dashes too, for print."""
-
-_INK = "#010203"  # replaced by the page's own colour
+_DASHES = {"solid": "solid", "dash": "dashed", "dot": "dotted", "dashdot": "dashdot"}
 _STYLE: Any = {
-    "svg.fonttype": "none", "svg.hashsalt": "polaug", "font.size": 11, "font.family": "sans-serif",
-    "text.color": _INK, "axes.edgecolor": _INK, "axes.labelcolor": _INK, "xtick.color": _INK, "ytick.color": _INK,
-    "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.6,
+    "font.size": 8, "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.6, "pdf.fonttype": 42,
+    "axes.titlesize": 9, "legend.frameon": False, "xtick.major.width": 0.6, "ytick.major.width": 0.6,
+    "savefig.dpi": 200,
 }  # fmt: skip
 
 
-def look(k: int) -> tuple[str, str]:
-    """Colour and dashes of the k-th method."""
-    return COLOURS[k % len(COLOURS)], DASHES[k % len(DASHES)]
-
-
-def curves(groups: Sequence[Group], order: Sequence[str], label: str) -> str:
-    """Return by episode: the mean over seeds, a band from the worst to the best seed, the threshold.
-
-    `order` lists all methods of the page, so that each keeps its colour from figure to figure.
-    """
+def write_figures(runs: Sequence[Run], folder: Path) -> list[Path]:
+    """Draw everything into `folder`; gives the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    order = in_order(run.method for run in runs)
+    ordered = sorted(runs, key=lambda run: (run.task, order.index(run.method), run.seed))
+    written: list[Path] = []
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(6.2, 3.5), layout="constrained")
-        axes = figure.add_subplot()
-        for group in groups:
-            colour, dashes = look(order.index(group.method))
-            episodes, returns = np.arange(1, group.episodes + 1), group.returns
-            axes.fill_between(episodes, returns.min(axis=0), returns.max(axis=0), color=colour, alpha=0.2, lw=0)
-            lone = "o" if group.episodes == 1 else None  # a line of one point would be invisible
-            axes.plot(episodes, returns.mean(axis=0), lw=1.8, color=colour, linestyle=dashes, marker=lone)
-        threshold = groups[0].number("threshold")
-        if threshold is not None:
-            axes.axhline(threshold, color=_INK, lw=0.7, ls=(0, (4, 4)), alpha=0.7)
-            axes.annotate(
-                f"solved\n{shown(threshold)}", (1.0, threshold), (5, 0), ("axes fraction", "data"), "offset points",
-                ha="left", va="center", fontsize=10,
-            )  # fmt: skip
-        axes.set(xlabel="episode", ylabel="return", xlim=(1, None) if groups[0].episodes > 1 else None)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.grid(axis="y", color=_INK, alpha=0.12, lw=0.6)
-        return _svg(figure, label)
+        for task, mine in groupby(ordered, key=lambda run: run.task):
+            same = list(mine)
+            written += _saved(_curves(task, same, order), folder / f"curves-{folder_name(task)}")
+            drawn = next((run for run in same if run.maps and "completed" in run.maps), None)
+            if drawn is not None and drawn.maps is not None:
+                written += _saved(_at_work(drawn.maps, drawn), folder / f"maps-{folder_name(task)}")
+    return written
 
 
-def visits(maps: State, label: str) -> str:
-    """How often each cell was seen; white (or the page) where never."""
-    counts = np.where(maps["visits"] > 0, maps["visits"], np.nan)
-    norm = LogNorm(1, max(2.0, float(np.nanmax(counts)))) if np.isfinite(counts).any() else None
-    return _heat_map(counts, maps, "steps in a cell", label, norm)
+def _curves(task: str, runs: list[Run], order: list[str]) -> Figure:
+    """The agent alone by steps and training returns by episode, as in the paper: interquartile means, intervals."""
+    kinds = [
+        (evaluations, "steps", "environment steps", "the agent alone"),
+        (training, "episodes", "episode", "training"),
+    ]
+    panels = [panel for panel in kinds if panel[0] is training or any(run.evaluations is not None for run in runs)]
+    figure = Figure(figsize=(3.4 * len(panels), 2.6), layout="constrained")
+    for at, (make, axis, label, title) in enumerate(panels, start=1):
+        axes: Axes = figure.add_subplot(1, len(panels), at)
+        for method, mine in groupby(runs, key=lambda run: run.method):
+            grid = make(list(mine), axis)
+            if grid is None or not len(grid.x):
+                continue
+            colour, dash = look(order.index(method))
+            centre, low, high = bands(grid.values)["iqm"]
+            axes.fill_between(grid.x, low, high, color=colour, alpha=0.18, lw=0)
+            lone = "o" if len(grid.x) == 1 else None
+            axes.plot(grid.x, centre, color=colour, ls=_DASHES[dash], lw=1.3, marker=lone, label=_text(method))
+        if runs[0].threshold is not None:
+            axes.axhline(runs[0].threshold, color="0.4", lw=0.7, ls=(0, (4, 4)))
+        axes.set(xlabel=label, ylabel="return", title=f"{_text(task)}: {title}")
+        axes.grid(axis="y", color="0.92", lw=0.6)
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(4, max(1, len(labels))))
+    return figure
 
 
-def values(maps: State, label: str) -> str:
-    """The best action's Q̂ in the same cells."""
-    return _heat_map(maps["value"], maps, "max Q̂", label, None)
-
-
-def _heat_map(cells: Any, maps: State, unit: str, label: str, norm: Any) -> str:
+def _at_work(maps: State, run: Run) -> Figure:
+    """Visits, Q̃, Q̂ and its uncertainty at the end of a run."""
+    names = [name for name in ("visits", "observed", "completed", "uncertainty") if name in maps]
+    titles = {"visits": "visits", "observed": "observed Q̃", "completed": "completed Q̂", "uncertainty": "uncertainty"}
     (left, right), (bottom, top) = (edge[[0, -1]] for edge in maps["edges"])
-    with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(4.4, 3.4), layout="constrained")
-        axes: Axes = figure.add_subplot()
-        image = axes.imshow(
-            cells.T, origin="lower", extent=(left, right, bottom, top), aspect="auto", cmap="cividis", norm=norm,
-            interpolation="nearest",
-        )  # fmt: skip
-        axes.set(xlabel="dimension 0", ylabel="dimension 1")
-        bar = figure.colorbar(image, ax=axes, label=unit)
+    figure = Figure(figsize=(2.4 * len(names), 2.3), layout="constrained")
+    for at, name in enumerate(names, start=1):
+        axes: Axes = figure.add_subplot(1, len(names), at)
+        cells = maps[name][-1].astype(float)
+        norm: Normalize | None = None
+        if name in ("observed", "completed"):  # the same colours, so that they can be compared
+            both = np.concatenate([maps[each][-1].ravel() for each in ("observed", "completed")])
+            norm = Normalize(float(np.nanmin(both)), float(np.nanmax(both))) if np.isfinite(both).any() else None
+        if name == "visits":
+            cells, norm = np.where(cells > 0, cells, np.nan), LogNorm(1, max(2.0, float(cells.max())))
+        image = axes.imshow(cells.T, origin="lower", extent=(left, right, bottom, top), aspect="auto", cmap="cividis",
+                            norm=norm, interpolation="nearest")  # fmt: skip
+        i, j = maps["dimensions"].tolist()
+        axes.set(xlabel=f"dimension {i}", ylabel=f"dimension {j}" if at == 1 else "", title=titles[name])
+        bar = figure.colorbar(image, ax=axes)
         bar.outline.set_visible(False)
-        return _svg(figure, label)
+    steps = shown(float(maps["steps"][-1]))
+    figure.suptitle(f"{_text(run.task)}, {_text(run.method)}, seed {run.seed}, after {steps} steps", fontsize=9)
+    return figure
 
 
-def _svg(figure: Figure, label: str) -> str:
-    """The figure as an <svg> element that says what it shows; `label` must be escaped already."""
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    text = buffer.getvalue()
-    text = text[text.index("<svg") :].replace(_INK, "currentColor")
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
-    text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
-    return text.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
+def _saved(figure: Figure, stem: Path) -> list[Path]:
+    paths = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "pdf")]
+    figure.savefig(paths[0])
+    figure.savefig(paths[1], metadata={"CreationDate": None})  # the same runs give the same file
+    return paths
+
+
+def _text(name: str) -> str:
+    """A name that matplotlib neither reads as mathematics nor leaves out of the legend."""
+    return (
+        re.sub(r"([$\\])", r"\\\1", name) if not name.startswith("_") else "\u200b" + re.sub(r"([$\\])", r"\\\1", name)
+    )

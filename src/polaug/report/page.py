@@ -1,141 +1,163 @@
-"""The report page: HTML with everything inside it, no script and no network; names are escaped wherever they appear."""
+"""The report page: HTML, style, script and data in one file. It asks no network for anything, and may not."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
+import tempfile
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
-from itertools import groupby
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import polaug
 from polaug.errors import invalid
-from polaug.report import figures
-from polaug.report.runs import Run, find_runs
-from polaug.report.summary import Group, first_success, groups, sentence, shown
+from polaug.report.data import embedded, page_data
+from polaug.report.figures import write_figures
+from polaug.report.sections import controls, downloads, overall_section, task_section
+from polaug.report.summary import groups, sentence
+from polaug.report.tables import headlines, settings_table
+from polaug.study.results import Run, find_runs
+from polaug.study.wording import seen
+
+SCRIPTS = ("core.js", "curves.js", "overall.js", "spectrum.js", "heat.js", "main.js")
+_LISTED = 6  # sentences at the top; more would hide the charts
 
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
 <title>{title}</title>
 <style>
 {style}</style>
 </head>
 <body>
-<main>
-<header>
-<h1>{title}</h1>
-<p class="soft">Explorers alone, no agent: every environment step counts, from the first one on.</p>
+<a class="skip" href="#content">Skip to the results</a>
+<header class="top">
+<div><h1>{title}</h1><p class="soft">{subtitle}</p></div>
+<p><button type="button" class="button theme">Dark page</button></p>
 </header>
+<main id="content">
 {body}
 </main>
+<noscript><p class="top">The charts need JavaScript, which is part of this file; the tables do not.</p></noscript>
+<script type="application/json" id="data">{data}</script>
+<script>{plotly}</script>
+<script>{script}</script>
 </body>
 </html>
 """
 
 
-def write_report(folder: str | os.PathLike[str], out: str | os.PathLike[str] | None = None) -> Path:
-    """One page from all finished runs in `folder`; by default `folder`/report.html. Gives its path."""
-    found = groups(find_runs(folder))
-    if not found:
-        raise invalid("folder", "must hold at least one finished run", str(folder), "Run `polaug explore` first.")
+def write_report(
+    folder: str | os.PathLike[str], out: str | os.PathLike[str] | None = None, figures: bool = False
+) -> Path:
+    """One page from all finished runs in `folder`; by default `folder`/report.html. Gives its path.
+
+    With `figures` also `folder`/figures/*.png and *.pdf, for papers.
+    """
+    runs = [run for run in find_runs(folder) if len(run.returns)]
+    if not runs:
+        raise invalid("folder", "must hold at least one finished run", str(folder), "Run `polaug compare` first.")
     path = Path(folder) / "report.html" if out is None else Path(out)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page(found), encoding="utf-8")
+    _write(path, page(runs))
+    if figures:
+        write_figures(runs, Path(folder) / "figures")
     return path
 
 
-def page(found: Sequence[Group]) -> str:
+def page(runs: Sequence[Run]) -> str:
     """The HTML of the report."""
-    order = sorted({group.method for group in found})
-    sections = [_task(name, list(mine), order) for name, mine in groupby(found, key=lambda group: group.task)]
-    style = files("polaug.report").joinpath("style.css").read_text(encoding="utf-8")
-    body = "\n".join([*sections, _settings([run for group in found for run in group.runs])])
-    return _PAGE.format(title="Exploration report", style=style, body=body)
+    rows, explored = headlines(runs), groups(runs)
+    data = page_data(runs, rows)
+    order = [method["name"] for method in data["methods"]]
+    trained = any(run.kind == "train" for run in runs)
+    tasks = [
+        task_section(k, task, order, [row for row in rows if row.task == task["name"]],
+                     [group for group in explored if group.task == task["name"] and group.runs[0].kind != "train"])
+        for k, task in enumerate(data["tasks"])
+    ]  # fmt: skip
+    body = [_nav(data["tasks"]), controls(data), overall_section(data), *tasks, _provenance(runs)]
+    words = [f"{group.task}, {sentence(group)}" for group in explored[:_LISTED]]
+    if trained:
+        words = seen(runs) if len(tasks) == 1 and rows else []
+    body.insert(0, f'<ul class="seen">{"".join(f"<li>{escape(each)}</li>" for each in words)}</ul>' if words else "")
+    plotly = _asset("vendor/plotly-cartesian.min.js")
+    script = "\n".join(_asset(f"assets/{name}") for name in SCRIPTS)
+    return _PAGE.format(
+        title="Policy Augmentation: what was learnt" if trained else "Exploration: what was found",
+        subtitle=_subtitle(runs, data), policy=_policy(plotly, script),
+        style=_asset("assets/page.css") + _swatches(data),
+        body="\n".join(part for part in body if part), data=embedded(data), plotly=plotly, script=script,
+    )  # fmt: skip
 
 
-def _task(name: str, mine: list[Group], order: list[str]) -> str:
-    seen = "".join(f"<li>{escape(sentence(group))}</li>" for group in mine)
-    legend = "".join(_legend(group.method, order.index(group.method)) for group in mine)
-    label = escape(f"Return by episode on {name}. " + "; ".join(sentence(group) for group in mine))
-    return f"""<section>
-<h2>{escape(name)}</h2>
-<ul class="seen">{seen}</ul>
-<figure>
-<ul class="legend">{legend}</ul>
-{figures.curves(mine, order, label)}
-<figcaption>Return of each episode: the mean over seeds, and from the worst to the best of them.</figcaption>
-</figure>
-{_table(mine)}
-{_maps(mine)}
+def _subtitle(runs: Sequence[Run], data: dict[str, Any]) -> str:
+    steps = sum(int(run.steps[-1]) for run in runs)
+    parts = (_counted(len(data["tasks"]), "task"), _counted(len(data["methods"]), "method"), _counted(len(runs), "run"))
+    return f"{', '.join(parts)}; {steps:,} environment steps, all of them counted. polaug {polaug.__version__}."
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _nav(tasks: Sequence[dict[str, Any]]) -> str:
+    if len(tasks) < 2:
+        return ""
+    links = "".join(f'<li><a href="#task{k}">{escape(task["name"])}</a></li>' for k, task in enumerate(tasks))
+    return f'<nav aria-label="Tasks"><ul>{links}</ul></nav>'
+
+
+def _provenance(runs: Sequence[Run]) -> str:
+    return f"""<section class="plain" aria-labelledby="made">
+<div class="heading"><h2 id="made">Settings, versions and data</h2></div>
+<div class="card">{downloads(any(run.kind == "train" for run in runs))}
+<details><summary>Settings and versions that made this page</summary>{settings_table(runs)}</details></div>
 </section>"""
 
 
-def _legend(method: str, k: int) -> str:
-    colour, dashes = figures.look(k)
-    border = "dashed" if dashes == "dashdot" else dashes  # CSS knows no dash-dot
-    return f'<li><i style="border-color:{colour};border-top-style:{border}"></i>{escape(method)}</li>'
+def _swatches(data: dict[str, Any]) -> str:
+    """The line of each method beside its name, with its dashes."""
+    ends = {"solid": (9,), "dash": (6, 9), "dot": (3, 6), "dashdot": (7, 9, 11, 13)}  # pixels: ink, gap, ink, gap
+    rules = []
+    for k, method in enumerate(data["methods"]):
+        places = (0, *ends[method["dash"]])
+        parts = [
+            f"{'transparent' if at % 2 else method['colour']} {start}px {end}px"
+            for at, (start, end) in enumerate(pairwise(places))
+        ]
+        rules.append(f".m{k}{{background:repeating-linear-gradient(90deg,{','.join(parts)})}}\n")
+    return "".join(rules)
 
 
-def _table(mine: list[Group]) -> str:
-    heads = ("explorer", "seeds", "first success", "mean return, early", "late", "steps", "µs per step")
-    rows = []
-    for group in mine:
-        cost = [run.done["explorer_us_per_step"] for run in group.runs if "explorer_us_per_step" in run.done]
-        cells = (
-            group.method, str(len(group.runs)), first_success(group), shown(group.early), shown(group.late),
-            shown(group.steps), shown(sum(cost) / len(cost)) if cost else "",
-        )  # fmt: skip
-        rows.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
-    head = "".join(f'<th scope="col">{each}</th>' for each in heads)
-    note = "Early and late: the first and the last quarter of the episodes. First success: the median over seeds."
+def _policy(*scripts: str) -> str:
+    """Only these very scripts run, and nothing is loaded from anywhere."""
+    hashes = " ".join(f"'sha256-{base64.b64encode(hashlib.sha256(s.encode()).digest()).decode()}'" for s in scripts)
     return (
-        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
-        f'<p class="soft">{note}</p>'
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; "
+        "form-action 'none'"
     )
 
 
-def _maps(mine: list[Group]) -> str:
-    """Heat maps of each method's first seed that has some."""
-    shapes: list[tuple[str, str, str]] = []
-    for group in mine:
-        run = next((run for run in group.runs if run.maps is not None), None)
-        if run is None or run.maps is None:
-            continue
-        went, believes = escape(f"Where {group.method} went"), escape(f"What {group.method} believes")
-        shapes.append((went, figures.visits(run.maps, went), f"Seed {run.seed}: steps in each cell, log scale."))
-        if "value" in run.maps:
-            caption = f"Seed {run.seed}: max Q̂ at the end."
-            shapes.append((believes, figures.values(run.maps, believes), caption))
-    if not shapes:
-        return ""
-    parts = (f"<figure><h3>{title}</h3>{svg}<figcaption>{text}</figcaption></figure>" for title, svg, text in shapes)
-    return f'<div class="maps">{"".join(parts)}</div>'
+def _asset(name: str) -> str:
+    return files("polaug.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _settings(runs: list[Run]) -> str:
-    """Settings and versions, each different one once."""
-    rows: dict[tuple[str, str], list[Run]] = {}
-    for run in runs:
-        settings = {key: value for key, value in run.config.items() if key not in ("seed", "versions")}
-        versions: dict[str, Any] = dict(run.config.get("versions") or {})
-        rows.setdefault((_listed(settings), _listed(versions)), []).append(run)
-    body = "".join(
-        f"<tr><td>{escape(settings)}</td><td>{', '.join(str(run.seed) for run in same)}</td>"
-        f"<td>{escape(versions)}</td></tr>"
-        for (settings, versions), same in rows.items()
-    )
-    head = "".join(f'<th scope="col">{each}</th>' for each in ("settings", "seeds", "versions"))
-    return (
-        "<section><details><summary>Settings and versions</summary>"
-        f'<div class="scroll"><table class="settings"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-        "</details></section>"
-    )
-
-
-def _listed(items: dict[str, Any]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in sorted(items.items()) if value not in (None, {}, ""))
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all: somebody may be looking at the page before."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -11,7 +11,8 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from polaug.report.runs import Run
+from polaug.report.digits import shown
+from polaug.study.results import Run
 
 
 @dataclass(frozen=True)
@@ -73,18 +74,6 @@ def groups(runs: Iterable[Run]) -> list[Group]:
     ordered = sorted((run for run in runs if len(run.returns)), key=lambda run: (run.task, run.method, run.seed))
     parts = groupby(ordered, key=lambda run: (run.task, run.method))
     return [Group(task, method, tuple(found)) for (task, method), found in parts]
-
-
-def shown(value: float) -> str:
-    """A number for people: three or four digits, a real minus sign."""
-    if not math.isfinite(value):
-        return "never"
-    size = abs(value)
-    digits = 0 if size >= 1000 else 1 if size >= 10 else 2
-    text = f"{value:,.{digits}f}" if size < 1e6 else f"{value:.3g}"
-    if "." in text and "e" not in text:
-        text = text.rstrip("0").rstrip(".")
-    return "0" if text == "-0" else text.replace("-", "−")
 
 
 def first_success(group: Group) -> str:

@@ -1,0 +1,126 @@
+/* What all parts share: the data, what the reader has chosen, names made harmless, and charts drawn when looked at. */
+"use strict";
+const report = JSON.parse(document.getElementById("data").textContent);
+const chosen = { axis: "default", statistic: "iqm", hidden: new Set() };
+const charts = [];
+const TITLES = { steps: "environment steps", episodes: "episode", seconds: "training time (seconds)" };
+
+/* Plotly reads some HTML and %{…} in its texts: a name must not be able to say either. */
+const plain = (text) => String(text).replace(/[&<>%{}"']/g, (c) => `&#${c.charCodeAt(0)};`);
+const number = (value, digits = 4) => {
+  if (value === null || value === undefined || !Number.isFinite(value)) return "–";
+  const size = Math.abs(value);
+  const options = size >= 1000 ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: digits };
+  return value.toLocaleString("en-GB", options).replace("-", "−");
+};
+const element = (name, attributes = {}, ...children) => {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+};
+const variable = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const faint = (colour, share) => {
+  const [r, g, b] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+  return `rgba(${r},${g},${b},${share})`;
+};
+
+/* What lies between two lines; null where there is nothing, since one seed has no interval. */
+const bandTrace = (x, low, high, colour) =>
+  low[0] === null
+    ? null
+    : {
+        x: [...x, ...x.slice().reverse()],
+        y: [...high, ...low.slice().reverse()],
+        fill: "toself",
+        fillcolor: faint(colour, 0.14),
+        line: { width: 0 },
+        mode: "lines",
+        hoverinfo: "skip",
+      };
+
+/* A place on the page and how to fill it. It is drawn when it comes into view and redrawn when a choice changes. */
+class Chart {
+  constructor(box, build) {
+    Object.assign(this, { box, build, stale: true, near: false });
+    charts.push(this);
+    box.chart = this;
+    watcher.observe(box);
+  }
+
+  draw() {
+    if (!this.stale) return;
+    const made = this.build();
+    if (!made) return;
+    this.stale = false;
+    this.box.classList.remove("waiting");
+    Plotly.react(this.box, made.traces, made.layout, {
+      displaylogo: false,
+      responsive: true,
+      modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+    });
+  }
+
+  refresh() {
+    this.stale = true;
+    if (this.near) this.draw();
+  }
+}
+
+const watcher = new IntersectionObserver(
+  (entries) => {
+    for (const entry of entries) {
+      entry.target.chart.near = entry.isIntersecting;
+      if (entry.isIntersecting) entry.target.chart.draw();
+    }
+  },
+  { rootMargin: "250px 0px" },
+);
+
+const axis = (more = {}) => ({
+  gridcolor: variable("--grid"),
+  linecolor: variable("--line"),
+  tickcolor: variable("--line"),
+  zeroline: false,
+  automargin: true,
+  tickfont: { size: 12, color: variable("--soft") },
+  ...more,
+  title: { text: more.title || "", standoff: 8, font: { size: 12.5, color: variable("--soft") } },
+});
+
+const layout = (more = {}) => ({
+  autosize: true,
+  margin: { l: 52, r: 14, t: 10, b: 44 },
+  paper_bgcolor: "rgba(0,0,0,0)",
+  plot_bgcolor: "rgba(0,0,0,0)",
+  font: { family: variable("--sans"), size: 13, color: variable("--ink") },
+  showlegend: false,
+  hoverlabel: {
+    bgcolor: variable("--card"),
+    bordercolor: variable("--line"),
+    font: { family: variable("--sans"), size: 12.5, color: variable("--ink") },
+    namelength: -1,
+  },
+  modebar: { bgcolor: "rgba(0,0,0,0)", color: variable("--faint"), activecolor: variable("--mark") },
+  ...more,
+});
+
+/* A table below a chart, for those who do not see it; filled when opened. */
+const fillOnOpen = (details, rows) => {
+  details.addEventListener("toggle", () => {
+    if (!details.open) return;
+    const [head, ...body] = rows();
+    const cells = (row, name) =>
+      row.map((text, k) =>
+        element(k ? name : "th", k && name === "td" ? {} : { scope: name === "th" ? "col" : "row" }, String(text)),
+      );
+    const table = element(
+      "table",
+      {},
+      element("thead", {}, element("tr", {}, ...cells(head, "th"))),
+      element("tbody", {}, ...body.map((row) => element("tr", {}, ...cells(row, "td")))),
+    );
+    const frame = details.querySelector(".scroll");
+    frame.replaceChildren(table);
+  });
+};

@@ -1,0 +1,198 @@
+/* Q̂ at work: maps of one run with a slider over training time. */
+const MAPS = {
+  visits: null,
+  observed: "Cividis",
+  completed: "Cividis",
+  choice: "Viridis" /* a few actions have colours of their own */,
+  uncertainty: "Viridis",
+}; /* and their colours */
+
+async function inflated(text) {
+  const raw = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const stream = new Blob([raw]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Response(stream).arrayBuffer();
+}
+
+/* A layer as snapshots of rows of numbers; null where nothing is known. */
+async function unpacked(layer, cells) {
+  const buffer = await inflated(layer.data);
+  const counts = layer.kind === "counts";
+  const flat = counts ? new Uint32Array(buffer) : new Uint8Array(buffer);
+  const scale = (layer.high - layer.low) / 254;
+  const known = (level) => (layer.kind === "indices" ? level - 1 : layer.low + (level - 1) * scale);
+  const value = (level) => (counts ? level || null : level ? known(level) : null);
+  const snapshots = [];
+  for (let at = 0; at < flat.length; at += cells * cells) {
+    const rows = [];
+    for (let row = 0; row < cells; row += 1)
+      rows.push(Array.from(flat.subarray(at + row * cells, at + (row + 1) * cells), value));
+    snapshots.push(rows);
+  }
+  return snapshots;
+}
+
+/* One colour for each of a few actions, without shades between them. */
+function actionColours(actions) {
+  if (actions > report.colours.length) return MAPS.choice;
+  return Array.from({ length: actions }, (_, k) => report.colours[k]).flatMap((colour, k) => [
+    [k / actions, colour],
+    [(k + 1) / actions, colour],
+  ]);
+}
+
+class HeatSection {
+  constructor(root, task) {
+    Object.assign(this, { root, task, at: 0, timer: null });
+    this.select = root.querySelector("select");
+    this.slider = root.querySelector("input[type=range]");
+    this.play = root.querySelector(".play");
+    this.out = root.querySelector("output");
+    this.parts = {};
+    for (const box of root.querySelectorAll(".plot")) {
+      const kind = box.dataset.chart;
+      const others = { singular: () => singularChart(this.heat), choices: () => choicesChart(this.choices) };
+      const build = others[kind] || (() => this.map(kind));
+      this.parts[kind] = new Chart(box, build);
+    }
+    this.select.addEventListener("change", () => this.choose());
+    if (this.slider) {
+      this.slider.addEventListener("input", () => this.move(Number(this.slider.value)));
+      this.play.addEventListener("click", () => (this.timer ? this.stop() : this.start()));
+    }
+    const rows = { singular: () => singularRows(this.heat), choices: () => choicesRows(this.choices) };
+    for (const details of root.querySelectorAll("details")) fillOnOpen(details, rows[details.dataset.table]);
+    this.choose();
+  }
+
+  get method() {
+    return Number(this.select.value);
+  }
+
+  get heat() {
+    return this.task.heat[this.method];
+  }
+
+  get choices() {
+    return this.task.choices[this.method];
+  }
+
+  choose() {
+    this.stop();
+    const { heat } = this;
+    for (const [kind, part] of Object.entries(this.parts)) {
+      const drawn = heat && (kind === "singular" ? heat.singular : heat.layers[kind]);
+      const there = kind === "choices" ? this.choices : drawn;
+      part.box.closest("figure").hidden = !there;
+    }
+    const timed = this.root.querySelector(".timeline");
+    if (timed) timed.hidden = !heat;
+    this.root.querySelector(".slice").textContent = heat ? heat.words : "";
+    const rank = this.root.querySelector(".rank");
+    if (rank) rank.textContent = rankWords(heat);
+    if (heat) {
+      this.slider.max = heat.steps.length - 1;
+      this.move(heat.steps.length - 1, true);
+      this.load();
+    }
+    for (const part of Object.values(this.parts)) part.refresh();
+  }
+
+  /* Layers are unpacked once, and without making the page wait. */
+  load() {
+    const { heat } = this;
+    heat.unpacking =
+      heat.unpacking ||
+      Promise.all(
+        Object.entries(heat.layers).map(async ([kind, layer]) => [kind, await unpacked(layer, heat.cells)]),
+      ).then((layers) => {
+        heat.maps = Object.fromEntries(layers);
+      });
+    return heat.unpacking.then(() => {
+      for (const kind of Object.keys(MAPS)) if (this.parts[kind]) this.parts[kind].refresh();
+    });
+  }
+
+  move(at, silent = false) {
+    this.at = at;
+    this.slider.value = at;
+    const words = `after ${number(this.heat.steps[at])} steps`;
+    this.slider.setAttribute("aria-valuetext", words);
+    this.out.textContent = words;
+    if (silent || !this.heat.maps) return;
+    for (const kind of Object.keys(MAPS)) {
+      const part = this.parts[kind];
+      if (part && this.heat.maps[kind] && !part.stale)
+        Plotly.restyle(part.box, { z: [this.cells(kind)], customdata: [this.heat.maps[kind][at]] });
+      else if (part) part.refresh();
+    }
+  }
+
+  start() {
+    if (this.at >= this.heat.steps.length - 1) this.move(0);
+    this.play.textContent = "Pause";
+    this.timer = setInterval(() => (this.at < this.heat.steps.length - 1 ? this.move(this.at + 1) : this.stop()), 650);
+  }
+
+  stop() {
+    clearInterval(this.timer);
+    this.timer = null;
+    if (this.play) this.play.textContent = "Play";
+  }
+
+  cells(kind) {
+    const rows = this.heat.maps[kind][this.at];
+    return kind === "visits" ? rows.map((row) => row.map((count) => (count ? Math.log10(count) : null))) : rows;
+  }
+
+  map(kind) {
+    const { heat } = this;
+    if (!heat || !heat.maps || !heat.maps[kind]) return null;
+    const layer = heat.layers[kind];
+    const colours = MAPS[kind];
+    const log = kind === "visits";
+    const action = kind === "choice";
+    const few = action && layer.high < report.colours.length;
+    const top = log ? Math.max(1, Math.log10(layer.high)) : layer.to;
+    const decades = [0, 1, 2, 3, 4, 5, 6].filter((power) => power <= top);
+    const centres = ([low, high]) =>
+      Array.from({ length: heat.cells }, (_, k) => low + ((k + 0.5) * (high - low)) / heat.cells);
+    const trace = {
+      type: "heatmap",
+      z: this.cells(kind),
+      customdata: heat.maps[kind][this.at],
+      x: centres(heat.x),
+      y: centres(heat.y),
+      zmin: log ? 0 : layer.from,
+      zmax: top,
+      colorscale: log
+        ? [
+            [0, faint(variable("--mark"), 0.18)],
+            [1, variable("--deep")],
+          ]
+        : action
+          ? actionColours(layer.high + 1)
+          : colours,
+      hoverongaps: false,
+      hovertemplate: `${action ? "action " : ""}%{customdata:.4~g} ${log ? "steps" : ""}<br>at (%{x:.3~g}, %{y:.3~g})<extra></extra>`,
+      colorbar: {
+        thickness: 9,
+        outlinewidth: 0,
+        len: 1,
+        lenmode: "fraction",
+        tickfont: { size: 11, color: variable("--soft") },
+        ...(log ? { tickvals: decades, ticktext: decades.map((power) => number(10 ** power)) } : { nticks: 5 }),
+        ...(few ? { tickvals: Array.from({ length: layer.high + 1 }, (_, k) => k) } : {}),
+      },
+    };
+    const quiet = { showgrid: false, nticks: 5, automargin: false };
+    return {
+      traces: [trace],
+      layout: layout({
+        margin: { l: 40, r: 52, t: 6, b: 26 },
+        hovermode: "closest",
+        xaxis: axis(quiet),
+        yaxis: axis(quiet),
+      }),
+    };
+  }
+}

@@ -1,0 +1,178 @@
+/* Controls, tables, downloads and print; it starts the rest. */
+for (const box of document.querySelectorAll(".plot[data-kind]")) {
+  const task = report.tasks[Number(box.dataset.task)];
+  const { kind } = box.dataset;
+  const build = () => {
+    box.setAttribute("aria-label", curveWords(task, kind));
+    return curveChart(task, kind);
+  };
+  new Chart(box, build);
+  fillOnOpen(box.closest("figure").querySelector("details"), () => curveRows(task, kind));
+}
+for (const box of document.querySelectorAll(".plot[data-overall]"))
+  new Chart(box, () => overallChart(box.dataset.overall));
+const heats = [...document.querySelectorAll(".heat")].map(
+  (root) => new HeatSection(root, report.tasks[Number(root.dataset.task)]),
+);
+
+const refreshAll = () => {
+  for (const chart of charts) chart.refresh();
+  for (const details of document.querySelectorAll("details[data-table][open]"))
+    details.dispatchEvent(new Event("toggle"));
+};
+for (const input of document.querySelectorAll(".controls input[type=radio]")) {
+  input.addEventListener("change", () => {
+    chosen[input.name] = input.value;
+    refreshAll();
+  });
+  if (input.checked) chosen[input.name] = input.value; /* a reloaded page keeps its switches */
+}
+
+const buttons = [...document.querySelectorAll(".legend button[data-method]")];
+const show = (button, visible) => {
+  const method = Number(button.dataset.method);
+  button.setAttribute("aria-pressed", String(visible));
+  if (visible) chosen.hidden.delete(method);
+  else chosen.hidden.add(method);
+  for (const row of document.querySelectorAll(`tr[data-method="${method}"]`)) row.classList.toggle("dimmed", !visible);
+};
+for (const button of buttons) {
+  button.addEventListener("click", () => {
+    show(button, button.getAttribute("aria-pressed") !== "true");
+    refreshAll();
+  });
+}
+for (const button of document.querySelectorAll(".legend button[data-all]")) {
+  button.addEventListener("click", () => {
+    for (const each of buttons) show(each, button.dataset.all === "show");
+    refreshAll();
+  });
+}
+
+/* Light or dark as the system says, until the reader says otherwise. */
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const theme = document.querySelector(".theme");
+const isDark = () => (document.documentElement.dataset.theme || (dark.matches ? "dark" : "light")) === "dark";
+const nameTheme = () => {
+  theme.textContent = isDark() ? "Light page" : "Dark page";
+};
+theme.addEventListener("click", () => {
+  document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+  nameTheme();
+  refreshAll();
+});
+dark.addEventListener("change", () => {
+  nameTheme();
+  refreshAll();
+});
+nameTheme();
+
+/* Tables are sorted by a click on a column's head; what has no number comes last. */
+for (const button of document.querySelectorAll("th button")) {
+  button.addEventListener("click", () => {
+    const head = button.closest("th");
+    const column = [...head.parentNode.children].indexOf(head);
+    const down = head.getAttribute("aria-sort") === "ascending";
+    for (const other of head.parentNode.children) other.removeAttribute("aria-sort");
+    head.setAttribute("aria-sort", down ? "descending" : "ascending");
+    const body = head.closest("table").tBodies[0];
+    const key = (row) => row.children[column].dataset.sort;
+    const compare = (a, b) => {
+      const [p, q] = [Number(key(a)), Number(key(b))];
+      if (key(a) === "" || key(b) === "") return (key(a) === "") - (key(b) === "");
+      const order = Number.isNaN(p) || Number.isNaN(q) ? key(a).localeCompare(key(b)) : p - q;
+      return down ? -order : order;
+    };
+    body.append(...[...body.rows].sort(compare));
+  });
+}
+
+/* Downloads come from the page itself. */
+const quoted = (value) => `"${String(value ?? "").replaceAll('"', '""')}"`;
+const csv = (rows) =>
+  rows.map((row) => row.map((value) => (typeof value === "number" ? value : quoted(value))).join(",")).join("\n") +
+  "\n";
+const FILES = {
+  "report.json": () => ["application/json", document.getElementById("data").textContent],
+  "curves.csv": () => {
+    const rows = [
+      [
+        "task",
+        "method",
+        "curve",
+        "axis",
+        "x",
+        "mean",
+        "mean_minus_std",
+        "mean_plus_std",
+        "iqm",
+        "iqm_low",
+        "iqm_high",
+        "explorer_share",
+      ],
+    ];
+    for (const task of report.tasks)
+      for (const method of task.methods)
+        for (const [kind, axes] of Object.entries(task.curves[method] || {}))
+          for (const [name, curve] of Object.entries(axes))
+            curve.x.forEach((x, k) =>
+              rows.push([
+                task.name,
+                report.methods[method].name,
+                kind,
+                name,
+                x,
+                ...curve.mean.map((v) => v[k]),
+                ...curve.iqm.map((v) => v[k]),
+                curve.share ? curve.share[k] : "",
+              ]),
+            );
+    return ["text/csv", csv(rows)];
+  },
+  "headline.csv": () => ["text/csv", csv(report.headline)],
+};
+for (const button of document.querySelectorAll("button[data-file]")) {
+  button.addEventListener("click", () => {
+    const [type, text] = FILES[button.dataset.file]();
+    const link = element("a", { href: URL.createObjectURL(new Blob([text], { type })), download: button.dataset.file });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  });
+}
+
+/* On paper everything is drawn, in the width of the sheet and on white. */
+let before = null;
+addEventListener("beforeprint", () => {
+  before = document.documentElement.dataset.theme ?? "";
+  document.documentElement.dataset.theme = "light";
+  document.documentElement.classList.add("printing");
+  for (const chart of charts) {
+    chart.stale = true;
+    chart.draw();
+  }
+});
+addEventListener("afterprint", () => {
+  document.documentElement.classList.remove("printing");
+  if (before) document.documentElement.dataset.theme = before;
+  else delete document.documentElement.dataset.theme;
+  refreshAll();
+});
+
+/* Maps that nobody has looked at yet are unpacked when there is nothing else to do, so that they can be printed. */
+const idle = window.requestIdleCallback || ((work) => setTimeout(work, 200));
+window.polaugReport = {
+  report,
+  chosen,
+  charts,
+  heats,
+  unpacked: new Promise((done) => {
+    const rest = [...heats];
+    const next = () =>
+      rest.length
+        ? Promise.resolve(rest.shift())
+            .then((heat) => heat.heat && heat.load())
+            .then(() => idle(next))
+        : done();
+    idle(next);
+  }),
+};

@@ -1,0 +1,63 @@
+"""Learning curves as plain data: for each axis the points, mean ± std, and the interquartile mean with its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from polaug.report.digits import short
+from polaug.report.grids import AXES, Grid, evaluations, training
+from polaug.study.results import Run
+from polaug.study.statistics import curve
+
+_FEW, _MANY = 200, 500
+
+
+def bootstrap_samples(cells: int) -> int:
+    """Bootstrap samples of each curve, on a page of so many tasks times methods; bands need no third digit."""
+    return _MANY if cells <= 40 else _FEW
+
+
+def curves(runs: Sequence[Run], samples: int) -> dict[str, dict[str, Any]]:
+    """Both kinds of curves by each axis that the runs know."""
+    kinds = {"evaluation": evaluations, "training": training}
+    found = {kind: {axis: make(runs, axis) for axis in AXES} for kind, make in kinds.items()}
+    told = {
+        kind: {axis: _told(grid, samples) for axis, grid in axes.items() if grid is not None and len(grid.x)}
+        for kind, axes in found.items()
+    }
+    return {kind: axes for kind, axes in told.items() if axes}
+
+
+def bands(values: Any, samples: int = _MANY) -> dict[str, tuple[Any, Any, Any]]:
+    """Centre, low and high (points,) of values (seeds, points) by each statistic; low and high are NaN for one seed."""
+    mean, spread = (
+        values.mean(axis=0),
+        values.std(axis=0, ddof=1) if len(values) > 1 else np.full(values.shape[1], np.nan),
+    )
+    return {"mean": (mean, mean - spread, mean + spread), "iqm": curve(values, "iqm", repetitions=samples)}
+
+
+def _told(grid: Grid, samples: int) -> dict[str, Any]:
+    told = {"x": short(grid.x, 6)} | {
+        name: short(np.stack(band), 4) for name, band in bands(grid.values, samples).items()
+    }
+    return told if grid.share is None else told | {"share": short(grid.share, 3)}
+
+
+def choices(runs: Sequence[Run], bins: int = 60) -> dict[str, Any] | None:
+    """Which member of the committee drove: shares over seeds, by the explorer's episodes; None if there is none."""
+    driven = [run.choices for run in runs if run.choices]
+    if not driven:
+        return None
+    members = sorted({member for each in driven for member in each})
+    longest = max(map(len, driven))
+    width = -(-longest // bins)
+    counts = np.zeros((len(members), -(-longest // width)))
+    for each in driven:
+        for k, member in enumerate(each):
+            counts[members.index(member), k // width] += 1
+    middles = np.arange(counts.shape[1]) * width + (width + 1) / 2
+    return {"members": members, "x": short(middles), "width": width, "shares": short(counts / counts.sum(axis=0), 3)}
