@@ -1,0 +1,48 @@
+"""The paper's study again: its two tasks, its methods and ours, its figures 1, 2b and 3b.
+
+Every environment step and every episode counts, restarts included. The paper's own budget is --steps 2500000.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from polaug.checks import whole
+from polaug.cli.arguments import add_budget, add_out, add_workers, budget, described, names
+from polaug.cli.ending import run_and_tell
+from polaug.errors import PolaugError
+
+_EXAMPLE = "example:\n  polaug paper --seeds 10 --episodes 100 --out runs/paper"
+
+
+def add_parser(commands: Any) -> None:
+    """`polaug paper`."""
+    parser = commands.add_parser("paper", **described(f"{__doc__}\n{_EXAMPLE}"))
+    parser.add_argument("--seeds", type=int, default=10, metavar="K", help="number of seeds (%(default)s)")
+    parser.add_argument(
+        "--methods", default=None, metavar="NAME[,NAME]", help="other methods than the paper's and ours"
+    )
+    add_budget(parser, steps=40_000, episodes=100)
+    add_workers(parser)
+    add_out(parser, "runs/paper")
+    parser.set_defaults(command=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the study and draw the figures."""
+    from polaug.study.paper import paper_study
+
+    chosen: dict[str, Any] = {} if args.methods is None else {"methods": names(args.methods)}
+    study = paper_study(whole("seeds", args.seeds, 1), **budget(args) | chosen)
+    code = run_and_tell(study, args)
+    from polaug.study.paper_figures import figures
+
+    try:
+        for path in figures(args.out):
+            print(f"figure: {path}")
+    except PolaugError as fault:  # the runs, and why some failed, have been told already
+        print(f"polaug: {fault}", file=sys.stderr)
+        return code or 1
+    return code

@@ -1,0 +1,138 @@
+"""Train one agent, augmented unless told otherwise, and keep its model, its run and a report.
+
+--algo takes an algorithm (ppo, dqn, sac …), which is then augmented, or any method of `polaug list`. Each setting of
+polaug.Augmentation is a flag; --explorer none trains the plain agent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import dataclasses
+import inspect
+import json
+import types
+import typing
+from typing import Any
+
+from polaug.cli.arguments import add_budget, add_envs, add_out, budget, described, envs
+from polaug.cli.progress import clock, number, training
+from polaug.config import Augmentation
+from polaug.errors import invalid
+from polaug.study.folder import run_path
+from polaug.study.methods import ALGORITHMS, Method, check_fit, method
+from polaug.study.tasks import task
+
+_EXAMPLE = """examples:
+  polaug train MountainCar-v0
+  polaug train CartPole-v1 --algo dqn --explorer optimistic --steps 20000 --seed 3
+  polaug train Pendulum-v1 --algo sac --explorer none"""
+
+FLAGS = {field.name: f"--{field.name.replace('_', '-')}" for field in dataclasses.fields(Augmentation)}
+FLAGS["seed"] = "--explorer-seed"  # --seed is the run's
+"""One field of Augmentation, one flag."""
+
+
+def add_parser(commands: Any) -> None:
+    """`polaug train`."""
+    parser = commands.add_parser("train", **described(f"{__doc__}\n{_EXAMPLE}"))
+    add_envs(parser, many=False)
+    parser.add_argument("--algo", default="ppo", metavar="NAME", help="algorithm or method (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="(%(default)s)")
+    add_budget(parser, steps=20_000)
+    add_out(parser, "runs/train")
+    settings = parser.add_argument_group("augmentation (every default is meant to be left alone)")
+    texts, hints = _texts(), typing.get_type_hints(Augmentation)
+    for field in dataclasses.fields(Augmentation):
+        kind = _reader(hints[field.name])
+        settings.add_argument(
+            FLAGS[field.name], dest=f"augmentation_{field.name}", type=kind, default=None, metavar=_word(kind),
+            help=texts[field.name].replace("%", "%%"),
+        )  # fmt: skip
+    parser.set_defaults(command=run)
+
+
+def _texts() -> dict[str, str]:
+    """The sentence below each field of Augmentation: it is written once, there."""
+    body = ast.parse(inspect.getsource(Augmentation)).body[0]
+    assert isinstance(body, ast.ClassDef)
+    texts = {}
+    for node, following in zip(body.body, body.body[1:], strict=False):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and isinstance(following, ast.Expr):
+            texts[node.target.id] = str(getattr(following.value, "value", ""))
+    return texts
+
+
+def _reader(hint: Any) -> Any:
+    """How a flag's text becomes the field's value."""
+    options = typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
+    for kind in (int, float, str):
+        if kind in options:
+            return kind
+    return _options
+
+
+def _word(kind: Any) -> str:
+    return {int: "N", float: "X", str: "NAME"}.get(kind, "JSON")
+
+
+def _options(text: str) -> dict[str, Any]:
+    """A dict written as JSON."""
+    try:
+        return dict(json.loads(text))
+    except (ValueError, TypeError) as fault:
+        example = """'{"gamma": 0.98}'"""
+        raise argparse.ArgumentTypeError(f"must be a JSON object like {example}, got {text!r} ({fault})") from fault
+
+
+def chosen_method(args: argparse.Namespace) -> Method:
+    """The method that --algo and the flags mean."""
+    given = {name: value for name in FLAGS if (value := getattr(args, f"augmentation_{name}")) is not None}
+    found = method(args.algo)
+    if given.get("explorer") == "none":
+        if len(given) > 1 or found.augmentation is not None:
+            raise invalid("--explorer", "none leaves nothing to set", args.algo, "Name a plain algorithm, and no more.")
+        return found
+    if found.augmentation is None and found.name in ALGORITHMS and ALGORITHMS[found.name].module.startswith("polaug"):
+        if given:
+            raise invalid("--algo", "this one is not augmented", args.algo, "Leave out the flags of the augmentation.")
+        return found
+    return found.with_augmentation(**given)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Train, and say where everything is."""
+    found = task(envs(args)[0])
+    if len(envs(args)) > 1:
+        raise invalid("ENV", "one at a time", envs(args), "`polaug compare` takes several.")
+    chosen = chosen_method(args)
+    check_fit(chosen, found)
+    path = run_path(args.out, found.name, chosen.name, args.seed)
+    with training(f"{found.name} · {chosen.name} · seed {args.seed}") as progress:
+        from polaug.study.train import train
+
+        result = train(
+            found, chosen, seed=args.seed, out=args.out, save_model=True, progress=progress,
+            **budget(args),
+        )  # fmt: skip
+    from polaug.report import write_report
+
+    report = write_report(path)
+    evaluations, done = result.evaluations, result.done
+    assert evaluations is not None  # training always evaluates
+    print(f"{found.name}, {chosen.name}, seed {args.seed}: {done['steps']:,} steps in {clock(done['seconds'])}, "
+          f"{done['episodes']} episodes, the explorer drove {done['explorer_share']:.0%} of the steps")  # fmt: skip
+    print(f"agent alone: {number(float(evaluations.means[-1]))} in the end{_solved(result)}")
+    print(f"model: {path / 'model.zip'}")
+    print(f"run: {path}")
+    print(f"report: {report}")
+
+
+def _solved(result: Any) -> str:
+    if result.threshold is None:
+        return f", {number(float(result.evaluations.means.max()))} at best"
+    good = result.evaluations.steps[result.evaluations.means >= result.threshold]
+    what = f"first solved ({number(result.threshold)}) after {int(good[0]):,} steps" if len(good) else (
+        f"never solved ({number(result.threshold)})"
+    )  # fmt: skip
+    return f", {what}"

@@ -1,0 +1,147 @@
+"""`polaug train` and `polaug compare`: progress on any terminal, and an ending that says what was seen."""
+
+import io
+import math
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from rich.console import Console
+
+from polaug import cli
+from polaug.cli.progress import StudyTable, clock, drawn, ended, number, training
+from polaug.study.board import Board
+from polaug.study.pool import Event
+from polaug.study.recorder import Progress
+from polaug.study.study import Study
+
+SMALL = ("--steps", "200", "--every", "100", "--eval-episodes", "2")
+MARKED, BROKEN = "tests.study.marked_env:Marked-v0", "tests.study.marked_env:Broken-v0"
+
+
+def run(*arguments):
+    return cli.main([str(argument) for argument in arguments])
+
+
+def test_train_ends_with_where_everything_is(tmp_path, capsys):
+    assert run("train", "CartPole-v1", "--algo", "dqn", *SMALL, "--out", tmp_path) == 0
+    captured = capsys.readouterr()
+    lines = captured.out.splitlines()
+    assert len(lines) == 5
+    assert lines[0].startswith("CartPole-v1, dqn+pa, seed 0: 200 steps")
+    assert "agent alone" in lines[1]
+    for line, name in zip(lines[2:], ("model.zip", "seed_0", "report.html"), strict=True):
+        assert line.endswith(name)
+    folder = tmp_path / "CartPole-v1" / "dqn+pa" / "seed_0"
+    assert (folder / "model.zip").exists()
+    assert (folder / "report.html").exists()
+    assert "200 of 200 steps" in captured.err
+    assert "\x1b" not in captured.err  # a log file
+
+
+def test_compare_ends_with_a_summary_whatever_fails(tmp_path, capsys):
+    words = (MARKED, BROKEN, "Pendulum-v1", "--methods", "dqn", "--seeds", 1, *SMALL, "--workers", 2)
+    assert run("compare", *words, "--out", tmp_path) == 1
+    captured = capsys.readouterr()
+    assert captured.out.splitlines()[-1] == f"report: {tmp_path / 'report.html'}"
+    assert "200 environment steps, all of them counted" in captured.out
+    assert re.search(r"/2\] Marked-v0 · dqn · seed 0: done in .*, agent alone", captured.err)
+    assert "skipped: dqn on Pendulum-v1" in captured.err
+    assert 'raise ZeroDivisionError("the simulator broke")' in captured.err
+    assert captured.err.splitlines()[-1].startswith("polaug: 1 of 2 runs failed")
+    assert run("export", tmp_path) == 0
+    assert (tmp_path / "export" / "runs.csv").exists()
+
+
+def test_paper_ends_with_its_figures(tmp_path, capsys):
+    words = ("--methods", "dqn", "--seeds", 1, "--steps", 60, "--every", 60, "--eval-episodes", 1, "--episodes", 1)
+    assert run("paper", *words, "--workers", 1, "--out", tmp_path) == 0
+    lines = capsys.readouterr().out.splitlines()
+    names = [f"{name}.{kind}" for name in ("figure_1", "figure_2b", "figure_3b") for kind in ("png", "pdf")]
+    assert lines[-6:] == [f"figure: {tmp_path / 'figures' / name}" for name in names]
+    assert all((tmp_path / "figures" / name).stat().st_size > 5_000 for name in names)
+
+
+def test_exports_in_every_format(tmp_path):
+    assert run("compare", MARKED, "--methods", "dqn", "--seeds", 1, *SMALL, "--workers", 1, "--out", tmp_path) == 0
+    assert run("export", tmp_path, "--formats", "csv,json,parquet") == 0
+    names = {path.name for path in (tmp_path / "export").iterdir()}
+    assert {"runs.csv", "episodes.csv", "summary.json", "runs.parquet", "episodes.parquet"} <= names
+
+
+def test_ctrl_c_leaves_a_folder_to_go_on_from(tmp_path):
+    words = ["compare", "CartPole-v1", "--methods", "a2c", "--seeds", "1", "--steps", "100000000", "--every", "500",
+             "--workers", "1", "--out", str(tmp_path)]  # fmt: skip
+    process = subprocess.Popen([sys.executable, "-m", "polaug.cli", *words], stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 120
+    while not list(tmp_path.rglob("evaluations.csv")) and time.monotonic() < until:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert f"Go on with: polaug {' '.join(words)}" in told
+    assert "Traceback" not in told
+    assert (tmp_path / "study.json").exists()
+    assert not list(tmp_path.rglob("done.json"))
+
+
+# -- what is drawn --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def board():
+    study = Study.of(["MountainCarContinuous-v0", "CartPole-v1"], ["ppo", "ppo+counting"], 2, steps=20_000)
+    board = Board(study.cells(), [], workers=2)
+    done, under_way, failed = (board.start_next() for _ in range(3))
+    board.take(Event("progress", done, Progress(20_000, 20_000, 99, -105.5, "agent", -104.0)))
+    board.take(Event("done", done))
+    board.take(Event("progress", under_way, Progress(12_345, 20_000, 70, -110.25, "explorer", math.nan)))
+    board.take(Event("failed", failed, error="ZeroDivisionError: the simulator broke"))
+    return board
+
+
+@pytest.mark.parametrize("width", [40, 60, 120])
+def test_the_table_fits_any_terminal(board, width):
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(drawn(board, width))
+    text = console.export_text()
+    assert all(len(line) <= width for line in text.splitlines())
+    text = " ".join(text.split())
+    assert "1 of 8 done" in text
+    assert "1 failed" in text
+    assert "12,345" in text
+    assert ("explorer" in text) == (width >= 90)
+
+
+def test_a_log_gets_a_line_per_run(board, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    with StudyTable() as table:
+        table(board, Event("done", board.done[0].cell))
+        table(board, None)
+        table(board, Event("failed", board.failed[0][0], error="ZeroDivisionError: the simulator broke"))
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith("[2/8] ")
+    assert "agent alone −104.0" in lines[0]
+    assert "the simulator broke" in ended(board, Event("failed", board.failed[0][0], error="the simulator broke"))
+
+
+@pytest.mark.parametrize("columns", ["30", "60", "120"])
+def test_training_moves_on_a_terminal(columns, capsys, monkeypatch):
+    for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm"), ("COLUMNS", columns)):
+        monkeypatch.setenv(name, value)
+    with training("MountainCar-v0 · ppo+pa · seed 0") as progress:
+        progress(Progress(5_000, 20_000, 30, -123.0, "explorer", -150.0))
+    text = capsys.readouterr().err
+    assert "−123.0" in text
+    assert "explorer" in text
+    assert "5,000" in text
+
+
+def test_numbers_for_people():
+    assert number(-110.25) == "−110.2"
+    assert number(math.nan) == "–"
+    assert [clock(seconds) for seconds in (3.2, 75, 3700, math.nan)] == ["3 s", "1:15", "1:01:40", "?"]
