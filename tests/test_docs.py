@@ -2,11 +2,13 @@
 
 import inspect
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
 from polaug import cli
+from polaug.cli.completion import described_commands
 from polaug.exploration import METHODS
 
 ROOT = Path(__file__).parent.parent
@@ -35,14 +37,61 @@ def test_python_blocks_run_as_pasted(code, line, page, monkeypatch, tmp_path):
     exec(compile("\n" * (line - 1) + code, str(page), "exec"), {"__name__": "__main__"})
 
 
+def commands(code):
+    """The words of each simple command: comments, pipes and redirections taken apart."""
+    for line in code.replace("\\\n", " ").splitlines():
+        for part in re.split(r"\||&&|<\(|\)\s*$", re.sub(r"\s\d?>\s*\S+", " ", line)):
+            words = shlex.split(part, comments=True)
+            if words:
+                yield [word.replace("$SLURM_ARRAY_TASK_ID", "7") for word in words]
+
+
 @pytest.mark.parametrize(("code", "line", "page"), blocks("sh"))
 def test_commands_exist(code, line, page):
-    for command in code.splitlines():
-        words = command.split()
-        if words[:1] == ["polaug"]:
-            cli._parser().parse_args(words[1:])
-        elif words[:1] == ["make"]:
+    for words in commands(code):
+        if words[0] == "polaug":
+            cli.parser().parse_args(words[1:])
+        elif words[0] == "make":
             assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+        elif words[:2] == ["pip", "install"]:
+            extras = re.findall(r"\[(.*?)\]", words[-1])
+            declared = (ROOT / "pyproject.toml").read_text()
+            assert all(re.search(rf"^{extra} = \[", declared, flags=re.MULTILINE) for extra in extras)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_in_the_text_exist(page):
+    """`polaug train ENV --steps N` in a sentence: the command and its flags; placeholders may stand for values."""
+    known = {each.name: each for each in described_commands(cli.parser())}
+    text = re.sub(FENCE, "", page.read_text(encoding="utf-8"))
+    for span in re.findall(r"`polaug ([^`]+)`", text):
+        name, *words = span.split()
+        if name != "COMMAND" and not name.startswith("-"):
+            assert name in known, f"{page.name}: polaug {span}"
+            flags = {word.split("=")[0] for word in words if word.startswith("--")}
+            assert flags <= {*known[name].flags}, f"{page.name}: polaug {span}"
+
+
+def test_the_commands_of_the_command_line_page_are_all():
+    text = (ROOT / "docs" / "how-to" / "command-line.md").read_text(encoding="utf-8")
+    for each in described_commands(cli.parser()):
+        assert f"| `polaug {each.name}" in text
+    for code, meaning in re.findall(r"^  (\d+) +(.*)$", cli.EXIT_CODES, flags=re.MULTILINE):
+        assert re.search(rf"^\| {code} \| {re.escape(meaning.split(':')[0].split(';')[0])}", text, flags=re.MULTILINE)
+
+
+def test_every_page_is_in_the_navigation():
+    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        assert str(page.relative_to(ROOT / "docs")) in config
+
+
+def test_files_named_in_the_mathematics_exist():
+    text = (ROOT / "docs" / "explanation" / "mathematics.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(?:src/polaug/)?((?:completion|exploration|integrations|transfer)/\w+\.py)`", text)
+    assert len(named) >= 10
+    for path in named:
+        assert (ROOT / "src" / "polaug" / path).exists(), path
 
 
 def test_every_block_says_its_language():

@@ -1,0 +1,39 @@
+"""Run first_agent.ipynb and save it with its outputs, and its two figures for the page beside it."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+
+HERE = Path(__file__).parent
+NOTEBOOK = HERE / "first_agent.ipynb"
+FIGURES = ("returns.png", "q_map.png")
+
+
+def run(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """All cells from top to bottom in a fresh kernel; an error in one of them is raised here."""
+    client = NotebookClient(notebook, timeout=300, kernel_name="python3", record_timing=False)
+    client.execute(cwd=str(HERE))
+    return notebook
+
+
+def main() -> None:
+    """Run and save."""
+    notebook = run(nbformat.read(NOTEBOOK, as_version=4))
+    notebook.metadata = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+    drawn = [
+        output["data"]["image/png"]
+        for cell in notebook.cells
+        for output in cell.get("outputs", ())
+        if "image/png" in output.get("data", {})
+    ]
+    for name, content in zip(FIGURES, drawn, strict=True):
+        (HERE / name).write_bytes(base64.b64decode(content))
+    nbformat.write(notebook, NOTEBOOK)
+
+
+if __name__ == "__main__":
+    main()
