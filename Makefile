@@ -1,4 +1,4 @@
-# Every target sets up .venv by itself, once: make demo | test | check | bench | docs | setup | clean
+# Every target sets up .venv by itself, once: make demo | test | check | bench | docs | setup | browser | clean
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -8,10 +8,10 @@ READY  := $(VENV)/.ready
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test check bench docs setup clean
+.PHONY: demo test check bench docs setup browser clean
 
 demo: $(READY)
-	$(BIN)/polaug explore MountainCar-v0 --explorer committee,random --episodes 30 --seeds 3 --out runs/demo
+	$(BIN)/polaug compare MountainCar-v0 --methods ppo,dqn,ppo+pa,dqn+pa --seeds 3 --steps 8000 --workers 2 --out runs/demo
 
 setup: $(READY)
 
@@ -21,8 +21,15 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
 	@touch $@
 
-test: check
+test: check browser
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# The report page is tested in a real browser, Debian's chromium. Where it can't be installed those tests are skipped, and
+# fail in CI.
+browser:
+	@command -v chromium >/dev/null \
+	  || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } \
+	  || echo "no chromium here: the tests of the report page are skipped"
 
 check: $(READY)
 	$(BIN)/ruff check .
@@ -34,6 +41,8 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.rank_one
 	$(BIN)/python -m benchmarks.recovery
 	$(BIN)/python -m benchmarks.explorer_cost
+	$(BIN)/python -m benchmarks.agent_cost
+	$(BIN)/python -m benchmarks.study_cost
 	$(BIN)/python -m benchmarks.explorers --workers 2
 
 docs: $(READY)
