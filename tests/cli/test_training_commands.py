@@ -75,7 +75,11 @@ def test_exports_in_every_format(tmp_path):
 def test_ctrl_c_leaves_a_folder_to_go_on_from(tmp_path):
     words = ["compare", "CartPole-v1", "--methods", "a2c", "--seeds", "1", "--steps", "100000000", "--every", "500",
              "--workers", "1", "--out", str(tmp_path)]  # fmt: skip
-    process = subprocess.Popen([sys.executable, "-m", "polaug.cli", *words], stderr=subprocess.PIPE, text=True)
+    # A shell that runs the tests in the background has them ignore Ctrl-C, and children inherit that.
+    process = subprocess.Popen(
+        [sys.executable, "-m", "polaug.cli", *words], stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
     until = time.monotonic() + 120
     while not list(tmp_path.rglob("evaluations.csv")) and time.monotonic() < until:
         time.sleep(0.1)

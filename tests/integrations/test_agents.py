@@ -148,3 +148,24 @@ def test_value_based_agents_get_n_step_returns_unless_told_otherwise(corridor, g
         warnings.simplefilter("error")
         again = augment(DQN).load(tmp_path / "a", env=corridor(), augmentation=settings)
     assert type(again.replay_buffer).__name__ == "NStepReplayBuffer"
+
+
+@pytest.mark.parametrize("cls", [PPO, DQN])
+def test_whole_numbers_as_observations_are_taught_from(cls):
+    class Counter(gym.Env):
+        observation_space = gym.spaces.MultiDiscrete([30, 4])
+        action_space = gym.spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            self.t = 0
+            return np.array([0, 0]), {}
+
+        def step(self, action):
+            self.t += 1
+            return np.array([self.t % 30, self.t % 4]), float(action), self.t >= 20, False, {}
+
+    options = small() | ({"n_steps": 64, "batch_size": 32} if cls is PPO else {})
+    model = augment(cls)("MlpPolicy", Counter(), **options)
+    model.learn(600)
+    assert model._polaug.statistics()["lesson_batches"] > 0

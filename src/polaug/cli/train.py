@@ -18,7 +18,7 @@ from typing import Any
 from polaug.cli.arguments import add_budget, add_envs, add_out, budget, described, envs
 from polaug.cli.progress import clock, number, training
 from polaug.config import Augmentation
-from polaug.errors import invalid
+from polaug.errors import PolaugError, invalid
 from polaug.study.folder import run_path
 from polaug.study.methods import ALGORITHMS, Method, check_fit, method
 from polaug.study.tasks import task
@@ -117,7 +117,10 @@ def run(args: argparse.Namespace) -> None:
         )  # fmt: skip
     from polaug.report import write_report
 
-    report = write_report(path)
+    try:
+        report = f"report: {write_report(path)}"
+    except PolaugError as fault:  # the run is safe, whatever can be drawn of it
+        report = f"no report: {fault}"
     evaluations, done = result.evaluations, result.done
     assert evaluations is not None  # training always evaluates
     print(f"{found.name}, {chosen.name}, seed {args.seed}: {done['steps']:,} steps in {clock(done['seconds'])}, "
@@ -125,7 +128,7 @@ def run(args: argparse.Namespace) -> None:
     print(f"agent alone: {number(float(evaluations.means[-1]))} in the end{_solved(result)}")
     print(f"model: {path / 'model.zip'}")
     print(f"run: {path}")
-    print(f"report: {report}")
+    print(report)
 
 
 def _solved(result: Any) -> str:

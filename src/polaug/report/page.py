@@ -63,7 +63,12 @@ def write_report(
     """
     runs = [run for run in find_runs(folder) if len(run.returns)]
     if not runs:
-        raise invalid("folder", "must hold at least one finished run", str(folder), "Run `polaug compare` first.")
+        raise invalid(
+            "folder",
+            "must hold at least one finished run with a whole episode",
+            str(folder),
+            "Train for longer, or run `polaug compare`.",
+        )
     path = Path(folder) / "report.html" if out is None else Path(out)
     path.parent.mkdir(parents=True, exist_ok=True)
     _write(path, page(runs))
@@ -99,7 +104,7 @@ def page(runs: Sequence[Run]) -> str:
 
 
 def _subtitle(runs: Sequence[Run], data: dict[str, Any]) -> str:
-    steps = sum(int(run.steps[-1]) for run in runs)
+    steps = sum(int(run.done.get("steps", run.steps[-1])) for run in runs)
     parts = (_counted(len(data["tasks"]), "task"), _counted(len(data["methods"]), "method"), _counted(len(runs), "run"))
     return f"{', '.join(parts)}; {steps:,} environment steps, all of them counted. polaug {polaug.__version__}."
 

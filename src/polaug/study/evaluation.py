@@ -18,6 +18,9 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 
 from polaug.study.tasks import Task
 
+LONGEST = 1_000
+"""Steps of an evaluation where an environment names no limit: a deterministic agent may go in circles for ever."""
+
 
 class Evaluator:
     """Some environments that all play one episode at a time, so that the network is asked once for all of them.
@@ -27,6 +30,8 @@ class Evaluator:
 
     def __init__(self, task: Task, episodes: int, seed: int) -> None:
         self._envs = [task.make() for _ in range(episodes)]
+        spec = self._envs[0].spec
+        self._longest = (spec and spec.max_episode_steps) or LONGEST
         self._seeds = [int(word) for word in np.random.SeedSequence([seed, 2]).generate_state(episodes)]
 
     def returns(self, model: BaseAlgorithm) -> NDArray[np.float64]:
@@ -41,7 +46,9 @@ class Evaluator:
         returns, alive = np.zeros(n), np.ones(n, np.bool_)
         state: tuple[NDArray[Any], ...] | None = None
         starts = np.ones(n, np.bool_)
-        while alive.any():
+        for _ in range(self._longest):
+            if not alive.any():
+                break
             # Ended ones stay in the batch: its shape, and with it the last bit of the network's answer, never changes.
             batch = _stacked(observations, self._envs[0].observation_space)
             if normalizer is not None:

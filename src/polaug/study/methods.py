@@ -77,16 +77,14 @@ class Method:
 
     def with_augmentation(self, **changes: Any) -> Method:
         """The same with other settings of its augmentation, which become part of its name."""
-        base = self.augmentation or Augmentation()
+        if self.augmentation is None:
+            return _augmented(self.algo, self.tuned, "pa", "").with_augmentation(**changes)
+        base = self.augmentation
         given = {name: value for name, value in changes.items() if value != getattr(base, name)}
-        if not given and self.augmentation is not None:
+        if not given:
             return self
-        name = self.name if self.augmentation is not None else f"{self.name}+pa"
         words = ",".join(f"{key}={value}" for key, value in sorted(given.items()))
-        return dataclasses.replace(
-            self, name=f"{name}[{words}]" if words else name, augmentation=dataclasses.replace(base, **given),
-            description=f"{self.description}, augmented", source=self.source or _OURS,
-        )  # fmt: skip
+        return dataclasses.replace(self, name=f"{self.name}[{words}]", augmentation=dataclasses.replace(base, **given))
 
     @property
     def pays(self) -> bool:
@@ -151,7 +149,9 @@ def method(name: str | Method) -> Method:
     if parts is None or parts["algo"] not in plain:
         raise unknown("method", name, METHODS)
     if parts["who"] not in (*_WHO, *_PAID, *EXPLORERS):
-        raise unknown("method", name, [*METHODS, *(f"{parts['algo']}+{who}" for who in (*_WHO, *EXPLORERS))])
+        raise unknown(
+            "method", name, dict.fromkeys([*METHODS, *(f"{parts['algo']}+{who}" for who in (*_WHO, *EXPLORERS))])
+        )
     if parts["transfer"]:
         from polaug.transfer import METHODS as TRANSFERS  # torch comes with it: only for who asks
 

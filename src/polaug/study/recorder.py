@@ -12,11 +12,11 @@ from stable_baselines3.common.callbacks import BaseCallback
 
 from polaug.exploration import Explorer
 from polaug.state import State
-from polaug.study import maps as map_recorder
 from polaug.study.agents import Tape
 from polaug.study.evaluation import Evaluator, undisturbed
 from polaug.study.explore import Episode
 from polaug.study.folder import RunFolder
+from polaug.study.maps import MapRecorder
 from polaug.study.tasks import Task
 
 _SNAPSHOTS = 8  # looks at the maps in a run, evenly spaced: each costs as much as some dozens of steps,
@@ -76,9 +76,8 @@ class Recorder(BaseCallback):
         if self.num_timesteps:
             return  # the same run goes on
         space = self._tape.observation_space
-        recorder = getattr(map_recorder, "MapRecorder", None)
         gamma = float(getattr(self.model, "gamma", 0.99))
-        self._maps: Any = recorder and recorder.of(space, self._tape.action_space, gamma=gamma)
+        self._maps = MapRecorder.of(space, self._tape.action_space, gamma=gamma)
         self._started = time.perf_counter()
 
     def _on_step(self) -> bool:

@@ -104,7 +104,9 @@ def find_runs(folder: str | os.PathLike[str]) -> list[Run]:
     """All finished runs in `folder`, at any depth, by task, method and seed."""
     root = Path(folder)
     if not root.is_dir():
-        raise invalid("folder", "must be a folder with runs", str(folder), "Run `polaug explore` first.")
+        raise invalid(
+            "folder", "must be a folder with runs", str(folder), "Run `polaug train` or `polaug compare` first."
+        )
     runs = [read_run(done.parent) for done in root.rglob("done.json")]
     return sorted(runs, key=lambda run: (run.task, run.method, run.seed, str(run.path)))
 

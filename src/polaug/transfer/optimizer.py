@@ -20,7 +20,7 @@ _SCALING = (0.1, 100.0)  # a constant input gets no infinite steps
 
 def input_factor(inputs: torch.Tensor) -> torch.Tensor | None:
     """How much further weights of each input column must move than standardised ones; None without columns."""
-    return (1.0 / inputs.std(dim=0)).clamp(*_SCALING) if inputs.dim() == 2 else None
+    return (1.0 / inputs.float().std(dim=0)).clamp(*_SCALING) if inputs.dim() == 2 else None
 
 
 class TeachingOptimizer:

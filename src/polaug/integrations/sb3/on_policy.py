@@ -103,6 +103,9 @@ class AugmentedOnPolicy(AugmentedAgent, _Host):
             del policy.forward
         if go_on:
             buffer = self._selective
+            if buffer.champion_returns != self._polaug.champion.returns_to_it:  # on the rollout's last step
+                buffer.champion_returns = self._polaug.champion.returns_to_it
+                buffer.driven[:] = True
             rollout = Rollout(buffer.driven, buffer.episode_starts.astype(np.bool_), buffer.rewards)
             buffer.selected = self._polaug.transfer.select(rollout)
         return go_on
