@@ -9,9 +9,10 @@ import pytest
 from stable_baselines3 import DQN, PPO
 
 from polaug.errors import InvalidInputError
-from polaug.study import maps
+from polaug.study import evaluation, maps
 from polaug.study.folder import run_path
 from polaug.study.results import read_run
+from polaug.study.tasks import Task
 from polaug.study.train import train
 
 MARKED = "tests.study.marked_env:Marked-v0"
@@ -192,3 +193,20 @@ def test_progress_says_where_the_run_is(tmp_path):
     assert seen[-1].actor == "agent"
     assert not math.isnan(seen[-1].evaluation)
     assert read_run(run_path(tmp_path, "CartPole-v1", "dqn", 0)).evaluations.means[-1] == seen[-1].evaluation
+
+
+def test_an_evaluation_ends_where_the_environment_has_no_limit(monkeypatch):
+    monkeypatch.setattr(evaluation, "LONGEST", 25)
+    endless = Task("endless", "CartPole-v1", episode_limit=-1)  # Gymnasium: no limit
+
+    class Still:
+        def get_vec_normalize_env(self):
+            return None
+
+        def predict(self, observations, state=None, episode_start=None, deterministic=False):
+            pole, speed = observations[:, 2], observations[:, 3]
+            return (pole + 0.3 * speed > 0).astype(int), state  # balances for long
+
+    evaluator = evaluation.Evaluator(endless, episodes=2, seed=0)
+    assert evaluator.returns(Still()).tolist() == [25.0, 25.0]
+    evaluator.close()
