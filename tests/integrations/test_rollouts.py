@@ -172,3 +172,11 @@ def test_tau_e_and_tau_q_bound_driving_and_learning(corridor, guide):
     assert not handover.drivers.any()
     # Q̂ is fixed after τ_q unless the explorer still drives; it sees nothing once it has handed over.
     assert model._polaug.explorer.steps <= handover.explorer_steps
+
+
+def test_the_taus_of_algorithm_1_reach_the_paper_explorer():
+    settings = Augmentation("paper", transfer="as_published", tau_e=100, tau_q=30)
+    explorer = augment(PPO)("MlpPolicy", "CartPole-v1", augmentation=settings, **small()).explorer
+    assert (explorer._tau_e, explorer._tau_q) == (100, 30)
+    given = Augmentation("paper", explorer_options={"tau_q": 7}, transfer="as_published", tau_e=100, tau_q=30)
+    assert augment(PPO)("MlpPolicy", "CartPole-v1", augmentation=given, **small()).explorer._tau_q == 7

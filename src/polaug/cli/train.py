@@ -108,6 +108,7 @@ def run(args: argparse.Namespace) -> None:
     chosen = chosen_method(args)
     check_fit(chosen, found)
     path = run_path(args.out, found.name, chosen.name, args.seed)
+    before = (path / "done.json").exists()
     with training(f"{found.name} · {chosen.name} · seed {args.seed}") as progress:
         from polaug.study.train import train
 
@@ -125,6 +126,8 @@ def run(args: argparse.Namespace) -> None:
     assert evaluations is not None  # training always evaluates
     print(f"{found.name}, {chosen.name}, seed {args.seed}: {done['steps']:,} steps in {clock(done['seconds'])}, "
           f"{done['episodes']} episodes, the explorer drove {done['explorer_share']:.0%} of the steps")  # fmt: skip
+    if before:
+        print("this run was finished before and is not repeated; --seed or --out for another")
     print(f"agent alone: {number(float(evaluations.means[-1]))} in the end{_solved(result)}")
     print(f"model: {path / 'model.zip'}")
     print(f"run: {path}")

@@ -61,12 +61,14 @@ class Companion:
         settings = self.settings
         seed = settings.seed if settings.seed is not None else (model.seed or 0)
         space = _raw_observation_space(model)
+        options = dict(settings.explorer_options)
         if isinstance(settings.explorer, str):
-            explorer = make_explorer(
-                settings.explorer, space, model.action_space, seed=seed, **settings.explorer_options
-            )
+            if settings.explorer == "paper":  # Algorithm 1 itself has a τ_e and a τ_q
+                taus = {"tau_e": settings.tau_e, "tau_q": settings.tau_q}
+                options = {name: tau for name, tau in taus.items() if tau is not None} | options
+            explorer = make_explorer(settings.explorer, space, model.action_space, seed=seed, **options)
         else:
-            explorer = settings.explorer(space, model.action_space, seed=seed, **settings.explorer_options)
+            explorer = settings.explorer(space, model.action_space, seed=seed, **options)
             if not isinstance(explorer, Explorer):
                 raise invalid("explorer", "must give a polaug.Explorer", explorer, "Derive it from polaug.Explorer.")
         transfer = make_transfer(settings, student_of(model), explorer, np.random.default_rng([seed, 4]))
