@@ -1,7 +1,7 @@
 """Q̂ as labels: for each state a distribution over the agent's choices, soft where Q̂ hardly prefers one to another.
 
 A small network cannot follow every border that Q̂ draws between actions. Where the choice hardly matters it need not,
-and soft labels say so: on MountainCar they halve what distillation loses against hard ones.
+and soft labels say so.
 """
 
 from __future__ import annotations
