@@ -49,7 +49,7 @@ class Augmentation:
     teach_batch_size: int = 256
     """States in a minibatch of a lesson."""
 
-    teach_rate: float = 3e-3
+    teach_rate: float = 1e-2
     """Learning rate of the lessons' own Adam."""
 
     smoothing: float = 0.25

@@ -22,10 +22,12 @@ from polaug.completion.compiled import compiled
 from polaug.exploration.base import FloatArray, IntArray
 from polaug.exploration.dynamics import Laws, Sample
 from polaug.exploration.geometry import bumps, farthest_points, polynomial, single_bumps
-from polaug.exploration.look_ahead import KNOWN, NOVELTY_RIDGE, Vision, foresee
+from polaug.exploration.look_ahead import NOVELTY_RIDGE, Vision, foresee
 
 _SHORTEST = 0.1  # length of a head
 _NOVELTY_CENTRES, _NOVELTY_LENGTH, _NOVELTY_SHORTEST = 60, 2.0, 0.15
+_KNOWN = 0.1  # a variance below this counts as known,
+_LITTLE = 0.3  # but if none exceeds this, what is above a third of the highest is where to go on
 _QUADRATIC_RIDGE = 1e-2
 _SWEEPS = 150  # at most: half-solved values play badly, and sweeps are cheap beside their matrices
 
@@ -38,18 +40,22 @@ class Hopes(NamedTuple):
 
 
 class Style(NamedTuple):
-    """How V is fitted: centres per head, lengths of both in units of the covering radius, ridge, quadratics or not."""
+    """How V is fitted: centres per head, lengths of both in units of the covering radius, ridge, quadratics or not.
+
+    One that `searches` never takes everything for known: small steps only lead to near neighbours of what was seen.
+    """
 
     centres: int
     lengths: tuple[float, float]
     ridge: float
     quadratic: bool
+    searches: bool
 
 
-SEARCHING = Style(100, (2.0, 4.0), 0.02, True)
+SEARCHING = Style(100, (2.0, 4.0), 0.02, True, True)
 """While nothing good was ever seen: smooth, and it extrapolates, which finds goals."""
 
-FOUND = Style(150, (2.0, 2.0), 0.01, False)
+FOUND = Style(150, (2.0, 2.0), 0.01, False, False)
 """Afterwards: local, so that cliffs and switching lines stay where they are."""
 
 
@@ -75,8 +81,11 @@ def imagine(
     flat = following.reshape(len(anchors) * n_actions, -1)
     there = flat * laws.relevance
     kernel = single_bumps(there, visited, visited_length).astype(np.float64)
-    novelty = 1.0 + np.einsum("ij,ij->i", kernel @ certainty, kernel)
-    novelty = np.clip((novelty - KNOWN) / (1.0 - KNOWN), 0.0, 1.0).reshape(len(anchors), n_actions)
+    variance = 1.0 + np.einsum("ij,ij->i", kernel @ certainty, kernel)
+    most = float(variance.max())
+    scarce = style.searches and 1e-6 < most < _LITTLE
+    least, full = (most / 3.0, most) if scarce else (_KNOWN, 1.0)
+    novelty = np.clip((variance - least) / (full - least), 0.0, 1.0).reshape(len(anchors), n_actions)
 
     known = (1.0 - novelty) * ((1.0 - ends) * reward + ends * last_reward) + novelty * hopes.optimum
     onward = (1.0 - novelty) * (1.0 - ends) * gamma
@@ -91,7 +100,7 @@ def imagine(
     quadratic = np.stack([w[m:] * rescale for w in solved]) if style.quadratic else np.zeros((2, len(rescale)))
     return Vision(
         centres, np.concatenate([w[:m] for w in solved]), lengths, quadratic, mean,
-        visited, visited_length, certainty, counted, hopes.low, hopes.optimum,
+        visited, visited_length, certainty, counted, hopes.low, hopes.optimum, least, full,
     )  # fmt: skip
 
 

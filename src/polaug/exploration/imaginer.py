@@ -97,9 +97,12 @@ class Imaginer(Member):
                 continue
             z = np.clip((flat - laws.centre) * laws.inverse, -3.0, 3.0)
             q += values_of(laws, vision, z, self._gamma)
-        # Rewards are learnt: without this bound a value may exceed the best that can ever be had.
+        q /= max(len(self._visions), 1)
+        # Rewards are learnt: a value may exceed the best that can ever be had. All of its state then come down alike,
+        # since their order is what matters.
         best = max(self._returns.best_reward, 0.0) / (1.0 - self._gamma)
-        return np.minimum(q / max(len(self._visions), 1), best)
+        lowered: FloatArray = q - np.maximum(q.max(axis=1, keepdims=True) - best, 0.0)
+        return lowered
 
     def novelty(self, flat: FloatArray) -> FloatArray:
         """κ (n,) of the newest vision: 1 far from everything visited, towards 0 with visits."""

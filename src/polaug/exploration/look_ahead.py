@@ -16,9 +16,6 @@ from polaug.exploration.base import FloatArray
 from polaug.exploration.dynamics import BEYOND, WAVE_SIZE, Laws, wave_features
 from polaug.exploration.geometry import polynomial, single_bumps
 
-KNOWN = 0.1
-"""A variance below this counts as known."""
-
 NOVELTY_RIDGE = 0.1
 
 
@@ -36,6 +33,8 @@ class Vision(NamedTuple):
     counted: FloatArray  # (b, b) inverse of the counts' matrix, for rank-one updates
     low: float
     optimum: float
+    known: float  # a variance below this counts as known,
+    novel: float  # one above this as wholly novel
 
 
 def foresee(laws: Laws, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -109,7 +108,7 @@ def look_ahead(
                 for j in range(b):
                     total += vision.certainty[i, j] * near[j]
                 variance += near[i] * total
-            novelty[a] = min(max((variance - KNOWN) / (1.0 - KNOWN), 0.0), 1.0)
+            novelty[a] = min(max((variance - vision.known) / (vision.novel - vision.known), 0.0), 1.0)
         ends, last_reward = 0.0, 0.0
         if laws.ends:
             logit = 0.0

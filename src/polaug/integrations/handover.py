@@ -28,6 +28,7 @@ _EXAM_SHARE = 0.5
 _UNSEEN, _MOST_EXAMS = 500, 0.25  # steps without an exam; share of all steps
 _IMPROVEMENT_PERIOD = 3_000  # a leading explorer that has not improved for so long drives half as much
 _LEAST_TRIALS = 0.01
+_PROGRESS = 0.05  # of the range of returns: an explorer that improves by it is waited for
 _CALM = 2_000  # steps without lessons after the agent had to be brought back
 
 
@@ -53,6 +54,7 @@ class Handover(Standing):
         self._totals, self._lengths = np.zeros(0), np.zeros(0, dtype=np.int64)
         self._recent = np.zeros(3)  # discounted steps: the explorer's, exams, all
         self._best, self._since_best = -np.inf, 0  # of the explorer's mean
+        self._hope = -np.inf  # its mean when it last earned patience
         self._without_lead, self._lost = 0, 0
         self._led = False
         self._falls = self._fell_at = self._since_exam = 0
@@ -104,6 +106,9 @@ class Handover(Standing):
             self._lost += 1
         if episode.by_explorer and self._explorer.mean > self._best + 0.02 * self._scale:
             self._best, self._since_best = self._explorer.mean, 0
+        if episode.by_explorer and self._explorer.mean > self._hope + _PROGRESS * self._scale:
+            self._hope = self._explorer.mean
+            self._without_lead = 0 if not self.agent_leads else self._without_lead  # it may yet overtake the agent
 
     def _assign(self, env: int) -> None:
         """Give the next episode to whoever is behind its share of recent steps."""
@@ -169,7 +174,8 @@ class Handover(Standing):
             return max(_LEAST_LESSON, self._fading)
         fell = self._falls > 0 and self.steps - self._fell_at < _CALM
         # Nobody knows what an agent that has hardly driven can do; whatever it is, lessons can hardly make it worse.
-        of_use = len(self._level) < 3 or (self._led and self._without_lead < self._settings.patience)
+        # Later its exams tell, and the champion comes back from lessons that did harm.
+        of_use = len(self._level) < 3 or self._without_lead < self._settings.patience
         settled = self.agent_leads or not of_use
         return 0.0 if settled or fell or not self.in_form or self._fading < 0.05 else self._fading
 
@@ -194,7 +200,7 @@ class Handover(Standing):
     def state_dict(self) -> State:
         """Everything but the episodes under way: environments restart."""
         return self._standing_state() | {
-            "recent": self._recent.copy(), "best": np.array(self._best),
+            "recent": self._recent.copy(), "best": np.array([self._best, self._hope]),
             "counters": np.array(
                 [self.steps, self.explorer_steps, self._since_best, self._without_lead, self._lost, self._led,
                  self._falls, self._fell_at, self._since_exam],
@@ -210,7 +216,8 @@ class Handover(Standing):
         if len(counters) != 9 or state["recent"].shape != (3,):
             raise StateError("handover: wrong shapes. The state is damaged.")
         self._load_standing(state)
-        self._recent, self._best = state["recent"].copy(), float(state["best"])
+        self._recent = state["recent"].copy()
+        self._best, self._hope = (float(mean) for mean in state["best"])
         self.steps, self.explorer_steps, self._since_best, self._without_lead, self._lost = counters[:5]
         self._led, self._falls, self._fell_at, self._since_exam = bool(counters[5]), *counters[6:]
         self.drivers, self.exams = state["drivers"].astype(np.bool_), state["exams"].astype(np.bool_)

@@ -14,7 +14,7 @@ EXAMS = 8  # that speak for the agent
 _LATEST = 4  # of them say whether it has fallen behind: a taught one changes fast
 _SURE = 6  # are needed to say that it leads: exams that end with a lucky streak flatter
 _WINDOW = 8  # recent episodes that speak for an actor
-_FAR = 0.2  # of the range of returns
+_FAR, _NEAR = 0.2, 0.1  # of the range of returns
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +109,11 @@ class Standing:
 
     @property
     def in_form(self) -> bool:
-        """Q̂ wavers, and bad phases are not worth teaching: its last episodes were near its best, or above the agent."""
+        """Q̂ wavers, and bad phases are not worth teaching: the last were near its best, or near the agent's."""
         last = self._explorer.returns[-3:]
         if not len(last):
             return False
-        above = len(self._level) > 0 and last.mean() > self._level.mean() + 0.02 * self._scale
+        above = len(self._level) > 0 and last.mean() > self._level.mean() - _NEAR * self._scale
         return bool(above or last.mean() >= self._form - 0.2 * self._scale)
 
     def _standing_state(self) -> State:

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from polaug.config import Augmentation
 from polaug.errors import invalid
 from polaug.exploration import Explorer, Transitions
-from polaug.state import State
+from polaug.state import State, part, prefixed
+from polaug.transfer.first_layer import FirstLayers
 from polaug.transfer.memory import Memory
 from polaug.transfer.optimizer import TeachingOptimizer, input_factor
 
@@ -47,9 +48,9 @@ class Student:
     `baseline` gives V(s) of agents whose gradient is measured against it, `critic` (n, k) the k estimates of Q(s, a) of
     agents whose actor climbs them.
     `evaluate` gives log π(a|s) or None, and the value estimate: V(s), or Q(s, a) for value-based agents.
-    `first_layers` are weights (h, d) that multiply the d numbers of `tensor`'s output, for steps that fit their scales.
+    `first_layers` multiply the d numbers of `tensor`'s output; if `untrained` they may be redrawn to suit these.
     `reward_scale` is the factor between raw rewards and those that the agent's values are made of.
-    `sync` brings networks that follow the taught ones slowly (targets) up to them.
+    `shift` adds a number to all `values`. `sync` brings slow copies of the networks (targets) up to the taught ones.
     """
 
     family: str
@@ -63,9 +64,11 @@ class Student:
     baseline: Callable[[Tensor], Tensor] | None = None
     critic: Callable[[Tensor, Tensor], Tensor] | None = None
     evaluate: Callable[[Tensor, Tensor], tuple[Tensor | None, Tensor]] | None = None
+    shift: Callable[[float], None] | None = None
     sync: Callable[[], None] = _nothing
     reward_scale: Callable[[], float] = _one
-    first_layers: Callable[[], Sequence[torch.nn.Parameter]] = tuple
+    first_layers: Callable[[], Sequence[torch.nn.Linear]] = tuple
+    untrained: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,7 @@ class Lessons(Transfer):
         super().__init__(settings, student, explorer, rng)
         self._memory = Memory(settings.memory)
         self._optimizer = TeachingOptimizer(student.parameters, settings.teach_rate, student.first_layers)
+        self._first = FirstLayers(student.first_layers, student.untrained)
         self._disagreement = 1.0
         capacity = _LECTURES * _LABELLED * settings.teach_batch_size
         self._labelled = {name: Memory(capacity, name) for name in ("labelled", "labels")}
@@ -166,6 +170,8 @@ class Lessons(Transfer):
             return {}
         inputs = self.student.tensor(states)
         targets = torch.from_numpy(self._labelled["labels"].rows).to(inputs.device)
+        if self._first.fit(inputs, self.rng):
+            self._optimizer.forget()
         factor = input_factor(inputs)
         total, apart = 0.0, 0.0
         for k in range(batches):
@@ -191,11 +197,12 @@ class Lessons(Transfer):
         own: State = {"disagreement": np.array(self._disagreement)}
         for memory in (self._memory, *self._labelled.values()):
             own |= memory.state_dict()
-        return own | self._optimizer.state_dict()
+        return own | self._optimizer.state_dict() | prefixed("first", self._first.state_dict())
 
     def load_state_dict(self, state: State) -> None:
         """Go on from `state_dict`."""
         for memory in (self._memory, *self._labelled.values()):
             memory.load_state_dict(state)
         self._optimizer.load_state_dict(state)
+        self._first.load_state_dict(part("first", state))
         self._disagreement = float(state["disagreement"])

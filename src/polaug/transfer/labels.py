@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from polaug.exploration import Explorer
 from polaug.transfer.base import Student, Tensor
 
-_TEMPERATURE = 1.0  # in units of how far Q̂'s best action is above the mean of all, on average over states
+_TEMPERATURE = 0.5  # in units of how far Q̂'s best action is above the mean of all, on average over states
 
 
 class SoftLabels:

@@ -19,6 +19,8 @@ from polaug.state import State, part, prefixed
 from polaug.transfer.base import Lessons, Student, Tensor
 from polaug.transfer.episodes import FinishedEpisodes
 
+_RETURNS = 0.3  # weight of the distance to the returns: their size would drown the differences between actions
+
 
 class Margin(Lessons):
     """max_a [Q(s, a) + margin·1(a ≠ a*)] − Q(s, a*) for Q̂'s greedy a*, plus the distance of Q(s, a) to the return."""
@@ -30,6 +32,7 @@ class Margin(Lessons):
     def __init__(self, settings: Augmentation, student: Student, explorer: Explorer, rng: np.random.Generator) -> None:
         super().__init__(settings, student, explorer, rng)
         self._episodes = FinishedEpisodes(student.gamma, settings.memory, best_half=True, whole_tails=True)
+        self._levelled = False
 
     def watch(self, transitions: Transitions) -> None:
         """Remember states, and returns of good episodes."""
@@ -57,8 +60,20 @@ class Margin(Lessons):
         loss, apart = self._choice_loss(output[:n], targets, unit)
         if returns is not None:
             own = self._judged(output[n:], taken)
-            loss = loss + torch.nn.functional.smooth_l1_loss(own / unit, own.new_tensor(returns * scale / unit))
+            far = torch.nn.functional.smooth_l1_loss(own / unit, own.new_tensor(returns * scale / unit))
+            loss = loss + _RETURNS * far
         return loss, apart
+
+    def repeat(self, weight: float) -> dict[str, float]:
+        """A young network starts from the mean return instead of climbing down to it for a thousand minibatches."""
+        if not self._levelled and self._first.redrawn and len(self._episodes) and self.student.shift is not None:
+            raw, _, returns = self._episodes.rows(np.arange(len(self._episodes)))
+            with torch.no_grad():
+                assert self.student.values is not None  # value-based agents have them
+                own = float(self.student.values(self.student.tensor(raw)).max(dim=1).values.mean())
+            self.student.shift(float(returns.mean()) * self.student.reward_scale() - own)
+            self._levelled = True
+        return super().repeat(weight)
 
     def _judged(self, values: Tensor, taken: NDArray[Any]) -> Tensor:
         """What is drawn to the return: the value of the action taken."""
@@ -72,9 +87,11 @@ class Margin(Lessons):
 
     def state_dict(self) -> State:
         """Also the returns."""
-        return super().state_dict() | prefixed("episodes", self._episodes.state_dict())
+        own: State = {"levelled": np.array(self._levelled)}
+        return super().state_dict() | own | prefixed("episodes", self._episodes.state_dict())
 
     def load_state_dict(self, state: State) -> None:
         """Go on from `state_dict`."""
         super().load_state_dict(state)
+        self._levelled = bool(state["levelled"])
         self._episodes.load_state_dict(part("episodes", state))

@@ -30,14 +30,16 @@ class TeachingOptimizer:
         self,
         parameters: Callable[[], Sequence[torch.nn.Parameter]],
         rate: float,
-        first_layers: Callable[[], Sequence[torch.nn.Parameter]] = tuple,
+        first_layers: Callable[[], Sequence[torch.nn.Linear]] = tuple,
     ) -> None:
         self._parameters, self._rate, self._first_layers = parameters, rate, first_layers
         self._adam: torch.optim.Adam | None = None
         self._first: list[torch.nn.Parameter] = []
 
     def _build(self) -> torch.optim.Adam:
-        self._first = list(self._first_layers())  # looked up once: walking through the network takes longer than a step
+        self._first = [
+            layer.weight for layer in self._first_layers()
+        ]  # looked up once: walking through the network takes longer than a step
         # The fused kernel takes a third off a small network's step.
         return torch.optim.Adam(list(self._parameters()), lr=self._rate, fused=True)
 
@@ -59,6 +61,10 @@ class TeachingOptimizer:
                 for weight, old in zip(first, before, strict=True):
                     weight.copy_(old + (weight - old) * factor)
         self._forget_gradients(self._adam)
+
+    def forget(self) -> None:
+        """Start anew: the network is another one."""
+        self._adam = None
 
     @staticmethod
     def _forget_gradients(adam: torch.optim.Adam) -> None:

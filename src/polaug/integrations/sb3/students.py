@@ -47,12 +47,13 @@ def student_of(model: Any) -> Student:
 
     common: dict[str, Any] = {
         "family": family, "gamma": float(model.gamma), "tensor": tensor, "actions": _action_reader(model),
-        "first_layers": lambda: _first_layers(model),
+        "first_layers": lambda: _first_layers(model), "untrained": model.num_timesteps == 0,
     }  # fmt: skip
     if family == "value_based":
         return Student(parameters=lambda: list(_value_net(model).parameters()), values=lambda s: _values(model, s),
                        evaluate=lambda s, a: (None, _values(model, s).gather(1, a[:, :1].long())[:, 0]),
-                       sync=lambda: _sync(model), reward_scale=lambda: _reward_scale(model), **common)  # fmt: skip
+                       shift=lambda by: _shift(model, by), sync=lambda: _sync(model),
+                       reward_scale=lambda: _reward_scale(model), **common)  # fmt: skip
     if family == "policy_gradient":
         spoken: dict[str, Any] = (
             {"gaussian": lambda s: _gaussian(model, s)}
@@ -85,15 +86,15 @@ def _action_reader(model: Any) -> Any:
     return lambda actions: torch.as_tensor(np.asarray(actions).reshape(len(actions), -1) - start, device=model.device)
 
 
-def _first_layers(model: Any) -> list[Tensor]:
-    """Weights that multiply the observation itself: the first layers behind an extractor that only flattens."""
+def _first_layers(model: Any) -> list[torch.nn.Linear]:
+    """Layers that multiply the observation itself: the first ones behind an extractor that only flattens."""
     space = model.observation_space
     if not isinstance(space, spaces.Box) or model.policy.features_extractor_class is not FlattenExtractor:
         return []
     size = int(np.prod(space.shape))
     stacks = [part for part in model.policy.modules() if isinstance(part, torch.nn.Sequential) and len(part)]
     first = [stack[0] for stack in stacks if isinstance(stack[0], torch.nn.Linear)]
-    return [layer.weight for layer in first if layer.in_features == size]
+    return [layer for layer in first if layer.in_features == size]
 
 
 def _reward_scale(model: Any) -> float:
@@ -112,6 +113,12 @@ def _sync(model: Any) -> None:
     target = getattr(model, "q_net_target", None)
     target = target if target is not None else model.quantile_net_target
     target.load_state_dict(_value_net(model).state_dict())
+
+
+def _shift(model: Any, by: float) -> None:
+    last = [part for part in _value_net(model).modules() if isinstance(part, torch.nn.Linear)][-1]
+    with torch.no_grad():
+        last.bias.add_(by)
 
 
 def _values(model: Any, states: Tensor) -> Tensor:
