@@ -114,6 +114,17 @@ def test_learning_anew_ends_the_episodes_under_way(corridor, guide):
     assert explorer.resets == 2
 
 
+@pytest.mark.parametrize("share", [1.0, 0.0])
+def test_learning_anew_glues_no_episodes_together(share, corridor):
+    settings = Augmentation("committee", tau_e=int(share * 1000))
+    model = augment(DQN)("MlpPolicy", corridor(), augmentation=settings, **small())
+    for _ in range(3):
+        model.learn(8)  # too few to reach the end
+    model._polaug.catch_up()
+    assert model.explorer._runs[0].length == 8
+    assert model.explorer.steps == 24
+
+
 def test_an_environment_that_raises_leaves_the_agent_saveable(corridor, guide, tmp_path):
     model = build(PPO, corridor(fail_at=100), guide)
     with pytest.raises(OSError, match="simulator died"):

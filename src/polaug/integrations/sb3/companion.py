@@ -91,11 +91,10 @@ class Companion:
 
     def restart(self, n: int) -> None:
         """All of n environments have been reset: episodes under way end without a result."""
+        self.catch_up()  # these steps belong to the old episodes
         self.handover.begin(n)
         self.transfer.restart()
-        reset = getattr(self.explorer, "reset", None)  # of use to explorers that follow episodes
-        if reset is not None:
-            self._guarded("reset", reset)
+        self._guarded("reset", self.explorer.reset)
 
     # -- a step -----------------------------------------------------------------------------------------------------
 
