@@ -143,6 +143,38 @@ def test_an_agent_better_than_its_explorer_keeps_the_wheel(corridor, guide):
     assert model._polaug.handover.teaching == 0
 
 
+class Endless(gym.Env):
+    """Neither the task nor anybody else ends an episode."""
+
+    observation_space, action_space = gym.spaces.Box(-1.0, 1.0, (2,)), gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.np_random.uniform(-1, 1, 2).astype(np.float32), {}
+
+    def step(self, action):
+        return self.np_random.uniform(-1, 1, 2).astype(np.float32), float(action), False, False, {}
+
+
+@pytest.mark.parametrize("cls", [PPO, DQN])
+def test_the_wheel_changes_hands_in_an_environment_whose_episodes_never_end(cls, guide):
+    actors = []
+
+    def see(locals_, globals_):
+        handover = locals_["self"]._polaug.handover
+        actors.append((bool(handover.drivers[0]), bool(handover.exams[0])))
+        assert "actor" not in locals_["infos"][0]  # no episode is over
+        return True
+
+    model = build(cls, Endless(), guide).learn(3200, callback=see)
+    assert set(actors) >= {(True, False), (False, True)}
+    assert model._polaug.handover.explorer_steps < 3200
+    # With τ_e the explorer goes as well, at the end of its spell.
+    fixed = Augmentation(guide, tau_e=500)
+    model = augment(DQN)("MlpPolicy", Endless(), augmentation=fixed, **small()).learn(1200)
+    assert model._polaug.handover.explorer_steps == 1000
+
+
 def test_discrete_observations(guide):
     model = build(PPO, gym.make("FrozenLake-v1", is_slippery=False), guide).learn(128)
     assert model._polaug.explorer.seen[0].flat.shape == (1, 1)

@@ -140,11 +140,12 @@ class Companion:
                 normalizer, step["rewards"], rewards, self._guarded("bonus", lambda: self.explorer.bonus(transitions))
             )
         self.transfer.watch(transitions)
-        episodes = self.handover.step(rewards, dones)
+        episodes = self.handover.step(rewards, dones, truncated)
         if episodes:
             self._learns, self._idle = not self.handover.retired, False
         for episode in episodes:
-            infos[episode.environment]["actor"] = "explorer" if episode.by_explorer else "agent"
+            if dones[episode.environment]:  # else a spell of one that goes on
+                infos[episode.environment]["actor"] = "explorer" if episode.by_explorer else "agent"
         self._observations = None
         self._since_lesson += len(dones)
         return episodes
