@@ -137,6 +137,31 @@ def test_other_discrete_action_spaces(space, corridor, guide):
     assert evaluate_policy(model, model.get_env(), n_eval_episodes=2)[0] > 0.8
 
 
+FIXED = spaces.Box(np.array([[-2.0, 0.0], [1.0, -1.0]], np.float32), np.array([[2.0, 0.0], [3.0, 1.0]], np.float32))
+
+
+@pytest.mark.parametrize("transfer", ["kickstart", "imitate", "balance"])
+@pytest.mark.parametrize(("cls", "options"), [(c, o) for c, box, o in CELLS if c in (PPO, A2C, TRPO) and not box])
+def test_actions_of_several_axes_one_of_them_without_a_choice(cls, options, transfer, corridor, guide):
+    settings = Augmentation(explorer=guide, teach_every=50, transfer=transfer)
+    model = augment(cls)("MlpPolicy", corridor(space=FIXED), augmentation=settings, **small(), **options).learn(200)
+    assert torch.isfinite(parameters(model)).all()
+    assert np.isfinite(list(model._polaug.statistics().values())).all()
+    if transfer == "kickstart":
+        model.learn(300, reset_num_timesteps=False)
+        assert evaluate_policy(model, model.get_env(), n_eval_episodes=3)[0] > 0.8
+    action, _ = model.predict(np.array([1.0, 0.0], np.float32), deterministic=True)
+    assert FIXED.contains(action)
+
+
+@pytest.mark.parametrize("cls", [SAC, TD3])
+def test_off_policy_actions_of_several_axes(cls, corridor, guide):
+    space = spaces.Box(-2.0, 2.0, (2, 2))
+    settings = Augmentation(explorer=guide, teach_every=50)
+    model = augment(cls)("MlpPolicy", corridor(space=space), augmentation=settings, **small()).learn(300)
+    assert evaluate_policy(model, model.get_env(), n_eval_episodes=3)[0] > 0.8
+
+
 def test_value_based_agents_get_n_step_returns_unless_told_otherwise(corridor, guide, tmp_path):
     settings = Augmentation(explorer=guide)
     model = augment(DQN)("MlpPolicy", corridor(), augmentation=settings, buffer_size=1000, **small())
