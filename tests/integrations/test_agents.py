@@ -11,9 +11,10 @@ from gymnasium import spaces
 from sb3_contrib import QRDQN, TQC, TRPO, MaskablePPO, RecurrentPPO
 from stable_baselines3 import A2C, DDPG, DQN, PPO, SAC, TD3
 from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack, VecMonitor, VecNormalize
 
 from polaug.config import Augmentation
-from polaug.errors import InvalidInputError, UnknownNameError
+from polaug.errors import InvalidInputError, UnknownNameError, UnsupportedSpaceError
 from polaug.exploration.random import RandomExplorer
 from polaug.integrations import augment
 
@@ -128,6 +129,23 @@ def test_unsupported_spaces_say_so():
 
     with pytest.raises(InvalidInputError, match="FlattenObservation"):
         augment(PPO)("MultiInputPolicy", Pictures(), augmentation=Augmentation("random"))
+
+
+@pytest.mark.parametrize("cls", [PPO, DQN])
+def test_wrappers_that_change_observations_belong_below_the_normalisation(cls, corridor, guide):
+    settings = Augmentation(guide)
+    options = {"n_steps": 64} if cls is PPO else {"buffer_size": 500}
+
+    def bare():
+        return DummyVecEnv([corridor])
+
+    wrong = VecFrameStack(VecNormalize(bare()), 2)
+    with pytest.raises(UnsupportedSpaceError, match=r"VecFrameStack.*Put VecNormalize outermost"):
+        augment(cls)("MlpPolicy", VecMonitor(wrong), augmentation=settings, **small(), **options)
+    right = VecNormalize(VecFrameStack(bare(), 2))
+    model = augment(cls)("MlpPolicy", VecMonitor(right), augmentation=settings, **small(), **options).learn(100)
+    with pytest.raises(UnsupportedSpaceError, match="VecNormalize outermost"):
+        model.set_env(wrong)
 
 
 @pytest.mark.parametrize("space", [spaces.MultiDiscrete([2, 3]), spaces.MultiBinary(2)])

@@ -10,14 +10,14 @@ from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
 import numpy as np
-from gymnasium import spaces
 from numpy.typing import NDArray
 
 from polaug.config import Augmentation
-from polaug.errors import ExplorerError, PolaugError, StateError, UnsupportedSpaceError, invalid
+from polaug.errors import ExplorerError, PolaugError, StateError, invalid
 from polaug.exploration import Explorer, Transitions, make_explorer
 from polaug.integrations.champion import Champion
 from polaug.integrations.handover import Handover
+from polaug.integrations.sb3.raw import raw_observation_space
 from polaug.integrations.sb3.students import family_of, student_of
 from polaug.integrations.standing import Episode
 from polaug.state import State, generator_state, part, prefixed, restored_generator
@@ -56,11 +56,13 @@ class Companion:
 
     def attach(self, model: Any) -> None:
         """Build explorer, hand-over and transfer for `model`, once it has an environment."""
-        if self.attached or model.env is None:
+        if model.env is None:
+            return
+        space = raw_observation_space(model)
+        if self.attached:
             return
         settings = self.settings
         seed = settings.seed if settings.seed is not None else (model.seed or 0)
-        space = _raw_observation_space(model)
         options = dict(settings.explorer_options)
         if isinstance(settings.explorer, str):
             if settings.explorer == "paper":  # Algorithm 1 itself has a τ_e and a τ_q
@@ -250,14 +252,3 @@ class Companion:
             self._queue = [Transitions(**{name: steps[name][t] for name in steps}) for t in range(queued)]
         except (KeyError, TypeError, IndexError) as fault:
             raise StateError(f"the augmentation's part is damaged ({fault!r}). Load another file.") from fault
-
-
-def _raw_observation_space(model: Any) -> Any:
-    normalizer = model.get_vec_normalize_env()
-    space = model.observation_space if normalizer is None else normalizer.venv.observation_space
-    if isinstance(space, spaces.Dict):
-        raise UnsupportedSpaceError(
-            "observation_space: Dict observations cannot be augmented. Wrap the environment in "
-            "gymnasium.wrappers.FlattenObservation, or pass augmentation=None."
-        )
-    return space
