@@ -87,6 +87,19 @@ def test_same_seed_repeats_and_another_differs():
     assert not torch.equal(run(3), run(4))
 
 
+def test_agents_without_a_seed_have_explorers_that_differ():
+    def actions(model):
+        return model.explorer.act(np.zeros((64, 4)))
+
+    unseeded = small() | {"seed": None}
+    first, second = (augment(PPO)("MlpPolicy", "CartPole-v1", augmentation=Augmentation("random"), **unseeded)
+                     for _ in range(2))  # fmt: skip
+    assert not np.array_equal(actions(first), actions(second))
+    zero = augment(PPO)("MlpPolicy", "CartPole-v1", augmentation=Augmentation("random"), **small())
+    given = augment(PPO)("MlpPolicy", "CartPole-v1", augmentation=Augmentation("random", seed=0), **unseeded)
+    assert np.array_equal(actions(zero), actions(given))
+
+
 def test_the_class_is_cached_and_its_signature_is_the_parents_plus_one():
     assert augment(PPO) is augment(PPO)
     assert augment(augment(PPO)) is augment(PPO)

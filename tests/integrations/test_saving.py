@@ -56,6 +56,23 @@ def test_a_resumed_run_continues_exactly(cls, options, tmp_path):
         np.testing.assert_array_equal(first[key], second[key], err_msg=key)
 
 
+def test_a_resumed_run_without_a_seed_has_the_explorer_it_had(tmp_path):
+    # The planes of its hash come from the seed: they are more than what it has learnt.
+    options = {"hashing": "simhash", "hashing_options": {"bits": 6}, "max_iterations": 5}
+    settings = Augmentation("paper", explorer_options=options, teach_every=100)
+    unseeded = small() | {"seed": None}
+    model = augment(PPO)("MlpPolicy", "CartPole-v1", n_steps=64, augmentation=settings, **unseeded).learn(128)
+    model.save(tmp_path / "a")
+    for augmentation in ({}, {"augmentation": settings}):
+        loaded = augment(PPO).load(tmp_path / "a", env=gym.make("CartPole-v1"), **augmentation)
+        states = np.random.default_rng(0).normal(size=(50, 4))
+        np.testing.assert_array_equal(model.explorer.q_values(states), loaded.explorer.q_values(states))
+        assert loaded._polaug._seed == model._polaug._seed
+    go_on(model, 128)
+    go_on(loaded, 128)
+    assert torch.equal(parameters(model), parameters(loaded))
+
+
 @pytest.mark.parametrize("transfer", ["kickstart", "imitate", "balance"])
 def test_every_transfer_resumes(transfer, corridor, tmp_path):
     settings = Augmentation("random", transfer=transfer, teach_every=50)

@@ -62,7 +62,7 @@ class Companion:
         if self.attached:
             return
         settings = self.settings
-        seed = settings.seed if settings.seed is not None else (model.seed or 0)
+        self._seed = seed = self._choose_seed(model)
         options = dict(settings.explorer_options)
         if isinstance(settings.explorer, str):
             if settings.explorer == "paper":  # Algorithm 1 itself has a τ_e and a τ_q
@@ -90,6 +90,15 @@ class Companion:
         if self._pending is not None:
             self._restore(self._pending)
             self._pending = None
+
+    def _choose_seed(self, model: Any) -> int:
+        """The setting's; where there is none, that of the saved run that goes on, the agent's, or a fresh one."""
+        if self.settings.seed is not None:
+            return self.settings.seed
+        if self._pending is not None and "seed" in self._pending:
+            return int(str(self._pending["seed"]))
+        fresh = np.random.SeedSequence().generate_state(1)[0]
+        return int(fresh if model.seed is None else model.seed)
 
     def restart(self, n: int) -> None:
         """All of n environments have been reset: episodes under way end without a result."""
@@ -229,7 +238,7 @@ class Companion:
         return (
             head
             | {"since_lesson": np.array([self._since_lesson, self._taught_at, self._learns, len(self._queue)])}
-            | {"generator": generator_state(self.transfer.rng)}
+            | {"generator": generator_state(self.transfer.rng), "seed": np.array(str(self._seed))}
             | prefixed("queue", {} if not self._queue else asdict(Transitions.joined(self._queue)))
             | prefixed("explorer", self.explorer.state_dict())
             | prefixed("handover", self.handover.state_dict())
