@@ -18,6 +18,7 @@ from polaug.exploration import Explorer, Transitions, make_explorer
 from polaug.integrations.champion import Champion
 from polaug.integrations.handover import Handover
 from polaug.integrations.sb3.raw import raw_observation_space
+from polaug.integrations.sb3.saving import other_settings
 from polaug.integrations.sb3.students import family_of, student_of
 from polaug.integrations.standing import Episode
 from polaug.state import State, generator_state, part, prefixed, restored_generator
@@ -259,5 +260,8 @@ class Companion:
             self._learns, queue = bool(learns), part("queue", state)
             steps = {name: np.split(rows, queued) for name, rows in queue.items()}
             self._queue = [Transitions(**{name: steps[name][t] for name in steps}) for t in range(queued)]
-        except (KeyError, TypeError, IndexError) as fault:
-            raise StateError(f"the augmentation's part is damaged ({fault!r}). Load another file.") from fault
+        except (KeyError, TypeError, IndexError, ValueError) as fault:  # StateError is a ValueError
+            other = other_settings(str(state.get("augmentation")), self.settings)
+            if other is None and isinstance(fault, StateError):
+                raise
+            raise other or StateError(f"augmentation: damaged ({fault!r}). Load another file.") from fault
