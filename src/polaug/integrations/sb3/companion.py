@@ -65,8 +65,9 @@ class Companion:
         settings = self.settings
         self._seed = seed = self._choose_seed(model)
         options = dict(settings.explorer_options)
+        self._freezes_itself = settings.explorer == "paper"  # its Q̂ at τ_q, and not its Q (Eq. 1)
         if isinstance(settings.explorer, str):
-            if settings.explorer == "paper":  # Algorithm 1 itself has a τ_e and a τ_q
+            if self._freezes_itself:  # Algorithm 1 itself has a τ_e and a τ_q
                 taus = {"tau_e": settings.tau_e, "tau_q": settings.tau_q}
                 options = {name: tau for name, tau in taus.items() if tau is not None} | options
             explorer = make_explorer(settings.explorer, space, model.action_space, seed=seed, **options)
@@ -163,11 +164,14 @@ class Companion:
         return episodes
 
     def _show(self, transitions: Transitions) -> None:
-        """Let the explorer learn: at once from its own steps, in bulk from the agent's, and not at all when retired."""
-        if self._driven or self.explorer.pays:
+        """Let the explorer learn: at once from its own steps, in bulk from the agent's, and not at all when retired
+        or after τ_q.
+        """
+        early = self._tau_q is None or self.handover.steps < self._tau_q
+        if self.explorer.pays or (self._driven and (early or self._freezes_itself)):
             self.catch_up()
             self._guarded("observe", lambda: self.explorer.observe(transitions))
-        elif self._learns and (self._tau_q is None or self.handover.steps < self._tau_q):
+        elif self._learns and early and not self._driven:
             seen, then = np.array(transitions.observations), np.array(transitions.next_observations)
             self._queue.append(replace(transitions, observations=seen, next_observations=then))  # may be reused
             if len(self._queue) >= _LONGEST_QUEUE:
