@@ -182,6 +182,16 @@ class ExplorerContract(ABC):
             a, b = self.play(explorer, twin, 60), self.play(resumed, again, 60)
             assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
 
+    def test_reset_ends_episodes_and_nothing_else(self) -> None:
+        """New explorers have none under way, and resetting twice is resetting once."""
+        for explorer, rollout in self.each():
+            for _ in range(2):
+                once = explorer.state_dict()
+                explorer.reset()
+                assert states_equal(once, explorer.state_dict())
+                self.play(explorer, rollout, 30)
+                explorer.reset()
+
     def test_foreign_and_damaged_states_are_refused(self) -> None:
         """A state of another environment, one with a part missing, and a file cut short."""
         made = [explorer for explorer, rollout in self.each() if self.play(explorer, rollout, 40)]

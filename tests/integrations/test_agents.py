@@ -11,9 +11,10 @@ from gymnasium import spaces
 from sb3_contrib import QRDQN, TQC, TRPO, MaskablePPO, RecurrentPPO
 from stable_baselines3 import A2C, DDPG, DQN, PPO, SAC, TD3
 from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack, VecMonitor, VecNormalize
 
 from polaug.config import Augmentation
-from polaug.errors import InvalidInputError, UnknownNameError
+from polaug.errors import InvalidInputError, UnknownNameError, UnsupportedSpaceError
 from polaug.exploration.random import RandomExplorer
 from polaug.integrations import augment
 
@@ -86,6 +87,19 @@ def test_same_seed_repeats_and_another_differs():
     assert not torch.equal(run(3), run(4))
 
 
+def test_agents_without_a_seed_have_explorers_that_differ():
+    def actions(model):
+        return model.explorer.act(np.zeros((64, 4)))
+
+    unseeded = small() | {"seed": None}
+    first, second = (augment(PPO)("MlpPolicy", "CartPole-v1", augmentation=Augmentation("random"), **unseeded)
+                     for _ in range(2))  # fmt: skip
+    assert not np.array_equal(actions(first), actions(second))
+    zero = augment(PPO)("MlpPolicy", "CartPole-v1", augmentation=Augmentation("random"), **small())
+    given = augment(PPO)("MlpPolicy", "CartPole-v1", augmentation=Augmentation("random", seed=0), **unseeded)
+    assert np.array_equal(actions(zero), actions(given))
+
+
 def test_the_class_is_cached_and_its_signature_is_the_parents_plus_one():
     assert augment(PPO) is augment(PPO)
     assert augment(augment(PPO)) is augment(PPO)
@@ -130,11 +144,53 @@ def test_unsupported_spaces_say_so():
         augment(PPO)("MultiInputPolicy", Pictures(), augmentation=Augmentation("random"))
 
 
+@pytest.mark.parametrize("cls", [PPO, DQN])
+def test_wrappers_that_change_observations_belong_below_the_normalisation(cls, corridor, guide):
+    settings = Augmentation(guide)
+    options = {"n_steps": 64} if cls is PPO else {"buffer_size": 500}
+
+    def bare():
+        return DummyVecEnv([corridor])
+
+    wrong = VecFrameStack(VecNormalize(bare()), 2)
+    with pytest.raises(UnsupportedSpaceError, match=r"VecFrameStack.*Put VecNormalize outermost"):
+        augment(cls)("MlpPolicy", VecMonitor(wrong), augmentation=settings, **small(), **options)
+    right = VecNormalize(VecFrameStack(bare(), 2))
+    model = augment(cls)("MlpPolicy", VecMonitor(right), augmentation=settings, **small(), **options).learn(100)
+    with pytest.raises(UnsupportedSpaceError, match="VecNormalize outermost"):
+        model.set_env(wrong)
+
+
 @pytest.mark.parametrize("space", [spaces.MultiDiscrete([2, 3]), spaces.MultiBinary(2)])
 def test_other_discrete_action_spaces(space, corridor, guide):
     settings = Augmentation(explorer=guide, teach_every=50)
     model = augment(PPO)("MlpPolicy", corridor(space=space), n_steps=64, augmentation=settings, **small()).learn(500)
     assert evaluate_policy(model, model.get_env(), n_eval_episodes=2)[0] > 0.8
+
+
+FIXED = spaces.Box(np.array([[-2.0, 0.0], [1.0, -1.0]], np.float32), np.array([[2.0, 0.0], [3.0, 1.0]], np.float32))
+
+
+@pytest.mark.parametrize("transfer", ["kickstart", "imitate", "balance"])
+@pytest.mark.parametrize(("cls", "options"), [(c, o) for c, box, o in CELLS if c in (PPO, A2C, TRPO) and not box])
+def test_actions_of_several_axes_one_of_them_without_a_choice(cls, options, transfer, corridor, guide):
+    settings = Augmentation(explorer=guide, teach_every=50, transfer=transfer)
+    model = augment(cls)("MlpPolicy", corridor(space=FIXED), augmentation=settings, **small(), **options).learn(200)
+    assert torch.isfinite(parameters(model)).all()
+    assert np.isfinite(list(model._polaug.statistics().values())).all()
+    if transfer == "kickstart":
+        model.learn(300, reset_num_timesteps=False)
+        assert evaluate_policy(model, model.get_env(), n_eval_episodes=3)[0] > 0.8
+    action, _ = model.predict(np.array([1.0, 0.0], np.float32), deterministic=True)
+    assert FIXED.contains(action)
+
+
+@pytest.mark.parametrize("cls", [SAC, TD3])
+def test_off_policy_actions_of_several_axes(cls, corridor, guide):
+    space = spaces.Box(-2.0, 2.0, (2, 2))
+    settings = Augmentation(explorer=guide, teach_every=50)
+    model = augment(cls)("MlpPolicy", corridor(space=space), augmentation=settings, **small()).learn(300)
+    assert evaluate_policy(model, model.get_env(), n_eval_episodes=3)[0] > 0.8
 
 
 def test_value_based_agents_get_n_step_returns_unless_told_otherwise(corridor, guide, tmp_path):

@@ -71,6 +71,16 @@ def test_old_exams_say_nothing_about_the_present():
     assert not any(fallen)
 
 
+def test_a_champion_of_another_measure_is_never_brought_back():
+    agent = Agent()
+    champion = Champion(lambda: agent.parameters, agent.write, drifts=True)
+    examined(champion, agent, 50.0, 8)
+    champion.abdicate()
+    assert champion.on_trial
+    assert not len(champion.exams)
+    assert not any(examined(champion, agent, 20.0, 6, start=800))
+
+
 def test_its_state_goes_on_to_the_bit_and_is_checked():
     first, second = Agent(), Agent()
     champion, twin = (Champion(lambda a=a: a.parameters, a.write, drifts=True) for a in (first, second))

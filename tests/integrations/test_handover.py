@@ -73,6 +73,51 @@ def test_drivers_change_only_between_episodes_and_are_spread_over_environments()
     assert (handover.drivers == before).all()
 
 
+def spells(length, episodes, n=1, truncated=True):
+    """Lengths of what is judged, of episodes of `length` steps; 10¹² is never reached."""
+    handover = Handover(Augmentation(), steers=True, automatic=True, tau_e=None, warm_up=0)
+    handover.begin(n)
+    judged = []
+    for t in range(episodes * min(length, 10_000)):
+        over = np.full(n, (t + 1) % length == 0)
+        judged += [spell.length for spell in handover.step(np.ones(n), over, over & truncated)]
+    return judged, handover
+
+
+@pytest.mark.parametrize("length", [20, 999, 1000])
+def test_episodes_of_up_to_a_thousand_steps_are_judged_whole(length):
+    assert spells(length, 3)[0] == 3 * [length]
+
+
+def test_an_episode_without_an_end_is_judged_in_spells():
+    judged, handover = spells(10**12, 1)
+    assert judged == 10 * [1000]
+    assert 0 < handover.explorer_steps < handover.steps == 10_000
+    assert np.isfinite([handover.explorer_return, handover.exam_return]).all()
+
+
+def test_a_longer_time_limit_is_learnt_and_returns_of_parts_are_forgotten():
+    judged, handover = spells(1500, 4, n=2)
+    assert judged == [1000, 1000, 500, 500] + 6 * [1500]
+    assert set(np.concatenate([handover._explorer.returns, handover._exams.returns, handover._agent.returns])) == {1500}
+    assert spells(1500, 2, truncated=False)[0] == [1000, 500, 1000, 500]  # a task that is over says no limit
+    judged, handover = spells(6500, 2)
+    assert judged == 2 * [*6 * [1000], 500]
+    assert set(handover._explorer.returns) == {1000}  # the rest of an episode says nothing about who drove it
+
+
+def test_spells_go_on_to_the_bit():
+    first = spells(10**12, 1)[1]
+    first.step(np.ones(1), np.zeros(1, bool))
+    second = Handover(Augmentation(), steers=True, automatic=True, tau_e=None, warm_up=0)
+    second.load_state_dict(first.state_dict())
+    assert second.step(np.ones(1), np.ones(1, bool), np.ones(1, bool)) == (
+        first.step(np.ones(1), np.ones(1, bool), np.ones(1, bool))
+    )
+    for key, array in first.state_dict().items():
+        np.testing.assert_array_equal(array, second.state_dict()[key], err_msg=key)
+
+
 @pytest.mark.parametrize(
     ("steers", "tau_e", "expected"), [(False, None, 0), (True, 0, 0), (True, 30, 30), (True, 10**6, 400)]
 )

@@ -170,13 +170,33 @@ def test_tau_e_and_tau_q_bound_driving_and_learning(corridor, guide):
     handover = model._polaug.handover
     assert 100 <= handover.explorer_steps < 125  # an episode that began before τ_e ends as it began
     assert not handover.drivers.any()
-    # Q̂ is fixed after τ_q unless the explorer still drives; it sees nothing once it has handed over.
-    assert model._polaug.explorer.steps <= handover.explorer_steps
+    assert model._polaug.explorer.steps == 60  # Q̂ is fixed after τ_q, whoever drives
+
+
+@pytest.mark.parametrize("explorer", ["committee", "optimistic", "model"])
+def test_q_is_frozen_after_tau_q_though_the_explorer_drives(explorer, corridor):
+    settings = Augmentation(explorer, tau_e=1000, tau_q=60)
+    model = augment(DQN)("MlpPolicy", corridor(), augmentation=settings, **small()).learn(60)
+    states = np.random.default_rng(0).uniform(0, 10, (20, 2))
+    before = model.explorer.q_values(states)
+    model.learn(60, reset_num_timesteps=False)
+    assert model._polaug.handover.explorer_steps == 120
+    assert model.explorer.steps == 60
+    np.testing.assert_array_equal(model.explorer.q_values(states), before)
+
+
+def test_explorers_that_pay_go_on_learning_after_tau_q(corridor, payer):
+    model = augment(DQN)("MlpPolicy", corridor(), augmentation=Augmentation(payer, tau_q=60), **small()).learn(120)
+    assert model.explorer.steps == 120
 
 
 def test_the_taus_of_algorithm_1_reach_the_paper_explorer():
     settings = Augmentation("paper", transfer="as_published", tau_e=100, tau_q=30)
     explorer = augment(PPO)("MlpPolicy", "CartPole-v1", augmentation=settings, **small()).explorer
     assert (explorer._tau_e, explorer._tau_q) == (100, 30)
+    # While it drives, Algorithm 1 freezes Q̂ by itself, and Q (Eq. 1) is learnt to the end.
+    model = augment(PPO)("MlpPolicy", "CartPole-v1", n_steps=64, augmentation=settings, **small()).learn(64)
+    assert model.explorer.steps == 64
+    assert model.explorer._completion.n_entries <= 30 < sum(visits.sum() for visits in model.explorer._visits.values())
     given = Augmentation("paper", explorer_options={"tau_q": 7}, transfer="as_published", tau_e=100, tau_q=30)
     assert augment(PPO)("MlpPolicy", "CartPole-v1", augmentation=given, **small()).explorer._tau_q == 7

@@ -1,5 +1,6 @@
 """A stopped run goes on as if it had not been stopped; files are arrays; damaged ones are refused."""
 
+import dataclasses
 import io
 import pickle
 import zipfile
@@ -54,6 +55,23 @@ def test_a_resumed_run_continues_exactly(cls, options, tmp_path):
     assert sorted(first) == sorted(second)
     for key in first:
         np.testing.assert_array_equal(first[key], second[key], err_msg=key)
+
+
+def test_a_resumed_run_without_a_seed_has_the_explorer_it_had(tmp_path):
+    # The planes of its hash come from the seed: they are more than what it has learnt.
+    options = {"hashing": "simhash", "hashing_options": {"bits": 6}, "max_iterations": 5}
+    settings = Augmentation("paper", explorer_options=options, teach_every=100)
+    unseeded = small() | {"seed": None}
+    model = augment(PPO)("MlpPolicy", "CartPole-v1", n_steps=64, augmentation=settings, **unseeded).learn(128)
+    model.save(tmp_path / "a")
+    for augmentation in ({}, {"augmentation": settings}):
+        loaded = augment(PPO).load(tmp_path / "a", env=gym.make("CartPole-v1"), **augmentation)
+        states = np.random.default_rng(0).normal(size=(50, 4))
+        np.testing.assert_array_equal(model.explorer.q_values(states), loaded.explorer.q_values(states))
+        assert loaded._polaug._seed == model._polaug._seed
+    go_on(model, 128)
+    go_on(loaded, 128)
+    assert torch.equal(parameters(model), parameters(loaded))
 
 
 @pytest.mark.parametrize("transfer", ["kickstart", "imitate", "balance"])
@@ -120,6 +138,24 @@ def test_a_damaged_or_foreign_file_is_refused(corridor, tmp_path):
     plain = augment(PPO).load(tmp_path / "a", env=gym.make("CartPole-v1"))
     assert plain._polaug is None
     plain.learn(64)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [({"memory": 50}, r"memory=20000, got memory=50\. Pass memory=20000, or no augmentation="),
+     ({"transfer": "imitate"}, r"transfer='auto', got transfer='imitate'"),
+     ({"explorer": "random", "explorer_options": {}}, r"explorer='paper', explorer_options=.* got explorer='random'")],
+)  # fmt: skip
+def test_settings_that_do_not_fit_the_saved_agent_are_named(change, told, tmp_path):
+    model = augment(PPO)("MlpPolicy", "CartPole-v1", n_steps=64, augmentation=PAPER, **small()).learn(128)
+    model.save(tmp_path / "a")
+    given = dataclasses.replace(PAPER, **change)
+    with pytest.raises(StateError, match=told) as caught:
+        augment(PPO).load(tmp_path / "a", env=gym.make("CartPole-v1"), augmentation=given)
+    assert "damaged" not in str(caught.value)
+    fits = dataclasses.replace(PAPER, memory=30_000, patience=5)
+    loaded = augment(PPO).load(tmp_path / "a", env=gym.make("CartPole-v1"), augmentation=fits)
+    assert loaded.explorer.steps == 128
 
 
 def test_load_without_environment_predicts_and_keeps_the_state(tmp_path):

@@ -114,6 +114,17 @@ def test_learning_anew_ends_the_episodes_under_way(corridor, guide):
     assert explorer.resets == 2
 
 
+@pytest.mark.parametrize("share", [1.0, 0.0])
+def test_learning_anew_glues_no_episodes_together(share, corridor):
+    settings = Augmentation("committee", tau_e=int(share * 1000))
+    model = augment(DQN)("MlpPolicy", corridor(), augmentation=settings, **small())
+    for _ in range(3):
+        model.learn(8)  # too few to reach the end
+    model._polaug.catch_up()
+    assert model.explorer._runs[0].length == 8
+    assert model.explorer.steps == 24
+
+
 def test_an_environment_that_raises_leaves_the_agent_saveable(corridor, guide, tmp_path):
     model = build(PPO, corridor(fail_at=100), guide)
     with pytest.raises(OSError, match="simulator died"):
@@ -130,6 +141,38 @@ def test_an_agent_better_than_its_explorer_keeps_the_wheel(corridor, guide):
     model = augment(PPO)("MlpPolicy", corridor(), n_steps=64, augmentation=settings, **small()).learn(4096)
     assert model._polaug.handover.explorer_steps < 200 + 0.12 * 4096
     assert model._polaug.handover.teaching == 0
+
+
+class Endless(gym.Env):
+    """Neither the task nor anybody else ends an episode."""
+
+    observation_space, action_space = gym.spaces.Box(-1.0, 1.0, (2,)), gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.np_random.uniform(-1, 1, 2).astype(np.float32), {}
+
+    def step(self, action):
+        return self.np_random.uniform(-1, 1, 2).astype(np.float32), float(action), False, False, {}
+
+
+@pytest.mark.parametrize("cls", [PPO, DQN])
+def test_the_wheel_changes_hands_in_an_environment_whose_episodes_never_end(cls, guide):
+    actors = []
+
+    def see(locals_, globals_):
+        handover = locals_["self"]._polaug.handover
+        actors.append((bool(handover.drivers[0]), bool(handover.exams[0])))
+        assert "actor" not in locals_["infos"][0]  # no episode is over
+        return True
+
+    model = build(cls, Endless(), guide).learn(3200, callback=see)
+    assert set(actors) >= {(True, False), (False, True)}
+    assert model._polaug.handover.explorer_steps < 3200
+    # With τ_e the explorer goes as well, at the end of its spell.
+    fixed = Augmentation(guide, tau_e=500)
+    model = augment(DQN)("MlpPolicy", Endless(), augmentation=fixed, **small()).learn(1200)
+    assert model._polaug.handover.explorer_steps == 1000
 
 
 def test_discrete_observations(guide):

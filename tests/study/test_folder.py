@@ -1,17 +1,21 @@
 """A run's folder is whole or not there; a finished one is never overwritten by another."""
 
 import csv
+import dataclasses
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import polaug
 from polaug.errors import InvalidInputError, StateError
 from polaug.state import load_state
-from polaug.study import Episode, RunFolder, explore
+from polaug.study import Episode, RunFolder, explore, method
 from polaug.study.folder import folder_name, write_files
 from polaug.study.locking import TakenError
 from polaug.study.results import FORMAT, read_run
+from polaug.study.train import train
 
 SETTINGS = {"task": "CartPole-v1", "explorer": "random", "seed": 0, "options": {"a": (1, 2)}}
 
@@ -35,6 +39,41 @@ def test_it_holds_what_was_run(tmp_path):
     assert float(rows[1][2]) == -0.1 - 0.2  # to the last bit
     assert json.loads((run / "done.json").read_text()) == {"steps": 20}
     assert not [path for path in run.iterdir() if path.name.startswith(".")]
+
+
+def encode(observations):
+    return np.asarray(observations)[:, :1]
+
+
+class Encoder:
+    def __call__(self, observations):
+        return encode(observations)
+
+
+def test_functions_and_arrays_among_the_options_are_written(tmp_path):
+    options = {"features": encode, "other": Encoder(), "step": np.array([0.1, 0.2]), "n": np.int64(3), "deep": [len]}
+    told = {"features": f"{__name__}.encode", "other": f"{__name__}.Encoder", "step": [0.1, 0.2], "n": 3,
+            "deep": ["builtins.len"]}  # fmt: skip
+    run = finished(tmp_path / "run", SETTINGS | {"options": options})
+    assert json.loads((run / "config.json").read_text())["options"] == told
+    with RunFolder(run, SETTINGS | {"options": options}) as folder:
+        assert folder.finished
+    with pytest.raises(InvalidInputError, match="not overwritten"):
+        RunFolder(run, SETTINGS | {"options": options | {"features": finished}})
+
+
+def test_an_option_that_cannot_be_written_is_named_before_anything_is(tmp_path):
+    with pytest.raises(InvalidInputError, match=r"options\.deep\[1\]: must be numbers, .* got <object"):
+        RunFolder(tmp_path / "run", SETTINGS | {"options": {"deep": [1, object()]}})
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_agent_with_an_encoder_is_trained_and_its_run_is_read_again(tmp_path):
+    settings = polaug.Augmentation("committee", explorer_options={"features": encode})
+    seeing = dataclasses.replace(method("dqn+pa"), name="seeing", augmentation=settings)
+    for _ in range(2):
+        run = train("CartPole-v1", seeing, steps=60, out=tmp_path, every=60, eval_episodes=1)
+        assert run.config["options"] == {"features": f"{__name__}.encode"}
 
 
 def test_episodes_are_on_disk_at_once_and_done_comes_last(tmp_path):

@@ -127,6 +127,9 @@ class Explorer(ABC):
         for transitions in steps:
             self.observe(transitions)
 
+    def reset(self) -> None:  # noqa: B027 (of use to explorers that follow episodes)
+        """All environments have been reset: episodes under way have no end."""
+
     def bonus(self, transitions: Transitions) -> FloatArray:
         """Intrinsic reward (n,) of each transition; zero for explorers that steer instead of pay."""
         return self._bonus(self._read(transitions))

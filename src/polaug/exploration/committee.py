@@ -123,6 +123,17 @@ class CommitteeExplorer(Explorer):
         self._judged_at = 0  # step at which the teacher was last chosen
         self._model_teaches = False  # although the linear member plays best
 
+    def reset(self) -> None:
+        """Episodes under way speak for no member."""
+        if self._table is not None:
+            self._table.reset()
+        for environment, run in self._runs.items():
+            if run.member:
+                self._withdraw(environment, run)
+        self._runs = {}
+        self._returns.restart()
+        self._chosen[:] = -1
+
     # -- acting -----------------------------------------------------------------------------------------------------
 
     def _choose(self, flat: FloatArray, states: Any) -> IntArray:
@@ -289,10 +300,14 @@ class CommitteeExplorer(Explorer):
             self._lows = [*self._lows, run.low][-16:]
             self._lost_below = _LOST * float(np.quantile(self._lows, 0.25))
         if run.handed or not run.own:
-            self._contest.standings[run.member].flying -= 1
-            self._members[run.member].finish(environment, None)
+            self._withdraw(environment, run)
         else:
             self._book(environment, run)
+
+    def _withdraw(self, environment: int, run: Run) -> None:
+        """The return says nothing about the member."""
+        self._contest.standings[run.member].flying -= 1
+        self._members[run.member].finish(environment, None)
 
     def _book(self, environment: int, run: Run) -> None:
         """Credit the return so far to the member that played."""

@@ -43,6 +43,10 @@ class EpsilonZExplorer(Explorer):
         self._current = np.zeros(0, dtype=np.int64)
         self._left = np.zeros(0, dtype=np.int64)
 
+    def reset(self) -> None:
+        """Repetitions end with their episodes."""
+        self._left[:] = 0
+
     def _choose(self, flat: FloatArray, states: Any) -> IntArray:
         n = len(flat)
         if n != len(self._left):

@@ -44,6 +44,10 @@ class ModelExplorer(Explorer):
         self._store = Store(self._flatten.size, self.actions.size, self._capacity)
         self._member = Imaginer(self._store, self.actions.Y, self._returns, self._rng)
 
+    def reset(self) -> None:
+        """Returns of cut episodes do not count."""
+        self._returns.restart()
+
     def _choose(self, flat: FloatArray, states: Any) -> IntArray:
         return np.array([self._member.choose(i, flat[i]) for i in range(len(flat))], dtype=np.int64)
 

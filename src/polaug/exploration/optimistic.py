@@ -87,6 +87,11 @@ class OptimisticExplorer(Explorer):
         self._warm = np.zeros(0, dtype=np.int64)  # the action that each environment repeats before the first fit
         self._last_head = _EXPLOITING
 
+    def reset(self) -> None:
+        """Other episodes begin, with heads of their own."""
+        self._returns.restart()
+        self._heads, self._warm = self._heads[:0], self._warm[:0]
+
     # -- acting -----------------------------------------------------------------------------------------------------
 
     def _choose(self, flat: FloatArray, states: Any) -> IntArray:

@@ -104,6 +104,10 @@ class PaperExplorer(Explorer):
         self._returns: list[float] = []
         self.restarts = 0
 
+    def reset(self) -> None:
+        """Section 4 judges whole episodes only."""
+        self._episodes = Episodes()
+
     def _choose(self, flat: FloatArray, states: Any) -> IntArray:
         values = self._q_values(flat, states)
         if values is None:

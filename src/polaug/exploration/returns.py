@@ -44,6 +44,10 @@ class Returns:
                 self._totals[i] = 0.0
         return finished
 
+    def restart(self) -> None:
+        """Forget the episodes under way: they have no end."""
+        self._rewards, self._totals = [], []
+
     def scale(self) -> float:
         """The spread high − low; before an episode has ended, what the rewards so far would add up to. Above 0."""
         if self.high > self.low:

@@ -85,6 +85,11 @@ class TabularExplorer(Explorer):
         self._turn = 0.0
         self._heads = np.zeros(0, dtype=np.int64)  # the head that plays in each environment
 
+    def reset(self) -> None:
+        """Other episodes begin, with heads of their own."""
+        self._returns.restart()
+        self._heads = self._heads[:0]
+
     # -- acting -----------------------------------------------------------------------------------------------------
 
     def _choose(self, flat: FloatArray, states: Any) -> IntArray:

@@ -60,6 +60,11 @@ class Champion:
         if wholly:
             self._trial, self._at = self._trial[:0], self._at[:0]
 
+    def abdicate(self) -> None:
+        """Returns are measured in another way from now on: there is no champion until there are new exams."""
+        self._best, self._record, self._credit = {}, np.zeros(0), 0
+        self.changed(wholly=True)
+
     def enter(self, total: float, step: int, scale: float) -> bool:
         """Take in an exam; returns come from a range of width `scale`. True if the champion has been brought back."""
         if self._credit:

@@ -6,6 +6,9 @@ is often far worse than what it has learnt, and would be taught for ever by a te
 While the explorer is clearly better it drives most steps, fewer and fewer if it does not improve; otherwise the agent
 drives, and the explorer gets trials, fewer and fewer if it keeps losing. The share is one of steps, not of
 episodes, so that a bad explorer with long episodes cannot eat the budget. Nothing here knows a training library.
+
+Some episodes never end. After 1,000 steps without an end the spell so far is judged as if it were an episode, and the
+wheel goes to whoever is due. Once a time limit is seen to be somewhat longer, episodes are judged whole.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ _UNSEEN, _MOST_EXAMS = 500, 0.25  # steps without an exam; share of all steps
 _IMPROVEMENT_PERIOD = 3_000  # a leading explorer that has not improved for so long drives half as much
 _LEAST_TRIALS = 0.01
 _PROGRESS = 0.05  # of the range of returns: an explorer that improves by it is waited for
+_SPELL, _LONGEST_SPELL = 1_000, 5_000  # steps without an end that count as an episode; and under a longer time limit
 _CALM = 2_000  # steps without lessons after the agent had to be brought back
 
 
@@ -52,6 +56,8 @@ class Handover(Standing):
         self.exams: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self.steps = self.explorer_steps = 0
         self._totals, self._lengths = np.zeros(0), np.zeros(0, dtype=np.int64)
+        self._earlier = np.zeros(0, dtype=np.int64)  # steps of the episodes under way in earlier spells
+        self._spell = _SPELL
         self._recent = np.zeros(3)  # discounted steps: the explorer's, exams, all
         self._best, self._since_best = -np.inf, 0  # of the explorer's mean
         self._hope = -np.inf  # its mean when it last earned patience
@@ -63,7 +69,7 @@ class Handover(Standing):
 
     def begin(self, n: int) -> None:
         """All of n environments start an episode."""
-        self._totals, self._lengths = np.zeros(n), np.zeros(n, np.int64)
+        self._totals, self._lengths, self._earlier = np.zeros(n), np.zeros(n, np.int64), np.zeros(n, np.int64)
         self.drivers, self.exams = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
         ahead = self._recent
         for env in range(n):  # as if each had driven a step already, so that the first episodes are spread
@@ -71,8 +77,13 @@ class Handover(Standing):
             self._recent = self._recent + np.array([self.drivers[env], self.exams[env], 1.0])
         self._recent = ahead
 
-    def step(self, rewards: NDArray[np.floating], ended: NDArray[np.bool_]) -> list[Episode]:
-        """Count one step of each environment; gives the episodes that ended; the next have drivers."""
+    def step(
+        self, rewards: NDArray[np.floating], ended: NDArray[np.bool_], truncated: NDArray[np.bool_] | None = None
+    ) -> list[Episode]:
+        """Count one step of each environment; gives the episodes and spells that ended; the next have drivers.
+
+        `truncated` says which of the `ended` a time limit has stopped.
+        """
         n = len(self.drivers)
         driven = int(self.drivers.sum())
         self.steps += n
@@ -83,17 +94,31 @@ class Handover(Standing):
         self._without_lead += driven
         self._totals += rewards
         self._lengths += 1
-        if not ended.any():
+        over = ended | (self._lengths >= self._spell)
+        if not over.any():
             return []
         episodes = []
-        for env in np.flatnonzero(ended).tolist():
+        for env in np.flatnonzero(over).tolist():
             episode = Episode(env, float(self._totals[env]), int(self._lengths[env]),
                               bool(self.drivers[env]), bool(self.exams[env]))  # fmt: skip
             episodes.append(episode)
-            self._enter(episode)
+            if self._earlier[env] and ended[env] and truncated is not None and truncated[env]:
+                self._learn_limit(int(self._earlier[env]) + episode.length)  # what was left of it says nothing
+            else:
+                self._enter(episode)
+            self._earlier[env] = 0 if ended[env] else self._earlier[env] + episode.length
             self._totals[env], self._lengths[env] = 0.0, 0
             self._assign(env)
         return episodes
+
+    def _learn_limit(self, length: int) -> None:
+        """A time limit is longer than a spell: judge whole episodes from now on, and forget returns of parts."""
+        if not self._spell < length <= _LONGEST_SPELL:
+            return
+        self._spell, self._best, self._led = length, -np.inf, False
+        self._clear()
+        if self._champion is not None:
+            self._champion.abdicate()
 
     def _enter(self, episode: Episode) -> None:
         self._record(episode)
@@ -208,6 +233,7 @@ class Handover(Standing):
             ),
             "drivers": self.drivers.copy(), "exams": self.exams.copy(),
             "totals": self._totals.copy(), "lengths": self._lengths.copy(),
+            "earlier": self._earlier.copy(), "spell": np.array(self._spell),
         }  # fmt: skip
 
     def load_state_dict(self, state: State) -> None:
@@ -222,3 +248,5 @@ class Handover(Standing):
         self._led, self._falls, self._fell_at, self._since_exam = bool(counters[5]), *counters[6:]
         self.drivers, self.exams = state["drivers"].astype(np.bool_), state["exams"].astype(np.bool_)
         self._totals, self._lengths = state["totals"].astype(float), state["lengths"].astype(np.int64)
+        self._spell = int(state.get("spell", np.array(_SPELL)))  # files of earlier versions lack both
+        self._earlier = state.get("earlier", np.zeros_like(self._lengths)).astype(np.int64)

@@ -19,7 +19,7 @@ _FAR, _NEAR = 0.2, 0.1  # of the range of returns
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """A finished episode of one environment."""
+    """A finished episode of one environment, or a spell of one that does not end."""
 
     environment: int
     total: float
@@ -46,6 +46,9 @@ class Standing:
     """The returns of both actors; the agent's count without its noise, in exams, where there are some."""
 
     def __init__(self) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
         self._explorer, self._agent, self._exams = _Record(), _Record(), _Record(EXAMS)
         self._range = np.array([np.inf, -np.inf])  # of all returns
         self._form = -np.inf  # the best mean of three episodes of the explorer, slowly forgotten

@@ -19,6 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
+import numpy as np
+
 import polaug
 from polaug.errors import StateError, invalid
 from polaug.state import State, save_state
@@ -151,7 +153,24 @@ def _check_ours(path: Path) -> None:
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as they will be read back."""
-    return dict(json.loads(json.dumps({"format": FORMAT} | dict(settings))))
+    return {"format": FORMAT} | {name: _written(name, value) for name, value in settings.items()}
+
+
+def _written(name: str, value: Any) -> Any:
+    """A setting as JSON holds it; a function (an encoder of the user's, say) is told by its name."""
+    if value is None or isinstance(value, (str, int, float)):
+        return json.loads(json.dumps(value))
+    if isinstance(value, Mapping):
+        return {str(key): _written(f"{name}.{key}", each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_written(f"{name}[{k}]", each) for k, each in enumerate(value)]
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "biufU":
+        return _written(name, value.tolist())
+    if callable(value):
+        told = value if hasattr(value, "__qualname__") else type(value)
+        return f"{told.__module__}.{told.__qualname__}"
+    raise invalid(name, "must be numbers, text, lists, dicts or a function, to be written to config.json", value,
+                  "Pass one of these.")  # fmt: skip
 
 
 def read_config(path: Path) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class TeachingOptimizer:
     ) -> None:
         self._parameters, self._rate, self._first_layers = parameters, rate, first_layers
         self._adam: torch.optim.Adam | None = None
-        self._first: list[torch.nn.Parameter] = []
+        self._first: list[torch.Tensor] = []
 
     def _build(self) -> torch.optim.Adam:
         self._first = [

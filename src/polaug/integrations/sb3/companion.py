@@ -10,14 +10,15 @@ from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
 import numpy as np
-from gymnasium import spaces
 from numpy.typing import NDArray
 
 from polaug.config import Augmentation
-from polaug.errors import ExplorerError, PolaugError, StateError, UnsupportedSpaceError, invalid
+from polaug.errors import ExplorerError, PolaugError, StateError, invalid
 from polaug.exploration import Explorer, Transitions, make_explorer
 from polaug.integrations.champion import Champion
 from polaug.integrations.handover import Handover
+from polaug.integrations.sb3.raw import raw_observation_space
+from polaug.integrations.sb3.saving import other_settings
 from polaug.integrations.sb3.students import family_of, student_of
 from polaug.integrations.standing import Episode
 from polaug.state import State, generator_state, part, prefixed, restored_generator
@@ -56,14 +57,17 @@ class Companion:
 
     def attach(self, model: Any) -> None:
         """Build explorer, hand-over and transfer for `model`, once it has an environment."""
-        if self.attached or model.env is None:
+        if model.env is None:
+            return
+        space = raw_observation_space(model)
+        if self.attached:
             return
         settings = self.settings
-        seed = settings.seed if settings.seed is not None else (model.seed or 0)
-        space = _raw_observation_space(model)
+        self._seed = seed = self._choose_seed(model)
         options = dict(settings.explorer_options)
+        self._freezes_itself = settings.explorer == "paper"  # its Q̂ at τ_q, and not its Q (Eq. 1)
         if isinstance(settings.explorer, str):
-            if settings.explorer == "paper":  # Algorithm 1 itself has a τ_e and a τ_q
+            if self._freezes_itself:  # Algorithm 1 itself has a τ_e and a τ_q
                 taus = {"tau_e": settings.tau_e, "tau_q": settings.tau_q}
                 options = {name: tau for name, tau in taus.items() if tau is not None} | options
             explorer = make_explorer(settings.explorer, space, model.action_space, seed=seed, **options)
@@ -89,13 +93,21 @@ class Companion:
             self._restore(self._pending)
             self._pending = None
 
+    def _choose_seed(self, model: Any) -> int:
+        """The setting's; where there is none, that of the saved run that goes on, the agent's, or a fresh one."""
+        if self.settings.seed is not None:
+            return self.settings.seed
+        if self._pending is not None and "seed" in self._pending:
+            return int(str(self._pending["seed"]))
+        fresh = np.random.SeedSequence().generate_state(1)[0]
+        return int(fresh if model.seed is None else model.seed)
+
     def restart(self, n: int) -> None:
         """All of n environments have been reset: episodes under way end without a result."""
+        self.catch_up()  # these steps belong to the old episodes
         self.handover.begin(n)
         self.transfer.restart()
-        reset = getattr(self.explorer, "reset", None)  # of use to explorers that follow episodes
-        if reset is not None:
-            self._guarded("reset", reset)
+        self._guarded("reset", self.explorer.reset)
 
     # -- a step -----------------------------------------------------------------------------------------------------
 
@@ -141,21 +153,25 @@ class Companion:
                 normalizer, step["rewards"], rewards, self._guarded("bonus", lambda: self.explorer.bonus(transitions))
             )
         self.transfer.watch(transitions)
-        episodes = self.handover.step(rewards, dones)
+        episodes = self.handover.step(rewards, dones, truncated)
         if episodes:
             self._learns, self._idle = not self.handover.retired, False
         for episode in episodes:
-            infos[episode.environment]["actor"] = "explorer" if episode.by_explorer else "agent"
+            if dones[episode.environment]:  # else a spell of one that goes on
+                infos[episode.environment]["actor"] = "explorer" if episode.by_explorer else "agent"
         self._observations = None
         self._since_lesson += len(dones)
         return episodes
 
     def _show(self, transitions: Transitions) -> None:
-        """Let the explorer learn: at once from its own steps, in bulk from the agent's, and not at all when retired."""
-        if self._driven or self.explorer.pays:
+        """Let the explorer learn: at once from its own steps, in bulk from the agent's, and not at all when retired
+        or after τ_q.
+        """
+        early = self._tau_q is None or self.handover.steps < self._tau_q
+        if self.explorer.pays or (self._driven and (early or self._freezes_itself)):
             self.catch_up()
             self._guarded("observe", lambda: self.explorer.observe(transitions))
-        elif self._learns and (self._tau_q is None or self.handover.steps < self._tau_q):
+        elif self._learns and early and not self._driven:
             seen, then = np.array(transitions.observations), np.array(transitions.next_observations)
             self._queue.append(replace(transitions, observations=seen, next_observations=then))  # may be reused
             if len(self._queue) >= _LONGEST_QUEUE:
@@ -227,7 +243,7 @@ class Companion:
         return (
             head
             | {"since_lesson": np.array([self._since_lesson, self._taught_at, self._learns, len(self._queue)])}
-            | {"generator": generator_state(self.transfer.rng)}
+            | {"generator": generator_state(self.transfer.rng), "seed": np.array(str(self._seed))}
             | prefixed("queue", {} if not self._queue else asdict(Transitions.joined(self._queue)))
             | prefixed("explorer", self.explorer.state_dict())
             | prefixed("handover", self.handover.state_dict())
@@ -248,16 +264,8 @@ class Companion:
             self._learns, queue = bool(learns), part("queue", state)
             steps = {name: np.split(rows, queued) for name, rows in queue.items()}
             self._queue = [Transitions(**{name: steps[name][t] for name in steps}) for t in range(queued)]
-        except (KeyError, TypeError, IndexError) as fault:
-            raise StateError(f"the augmentation's part is damaged ({fault!r}). Load another file.") from fault
-
-
-def _raw_observation_space(model: Any) -> Any:
-    normalizer = model.get_vec_normalize_env()
-    space = model.observation_space if normalizer is None else normalizer.venv.observation_space
-    if isinstance(space, spaces.Dict):
-        raise UnsupportedSpaceError(
-            "observation_space: Dict observations cannot be augmented. Wrap the environment in "
-            "gymnasium.wrappers.FlattenObservation, or pass augmentation=None."
-        )
-    return space
+        except (KeyError, TypeError, IndexError, ValueError) as fault:  # StateError is a ValueError
+            other = other_settings(str(state.get("augmentation")), self.settings)
+            if other is None and isinstance(fault, StateError):
+                raise
+            raise other or StateError(f"augmentation: damaged ({fault!r}). Load another file.") from fault

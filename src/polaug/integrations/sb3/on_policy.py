@@ -135,9 +135,11 @@ class AugmentedOnPolicy(AugmentedAgent, _Host):
             kind = torch.float32 if isinstance(self.action_space, (spaces.Box, spaces.MultiBinary)) else torch.int64
             actions = _replaced(actions, drivers, torch.as_tensor(taken, device=observations.device).to(kind))
         assert actions is not None  # somebody drives
-        # Value and log-probability belong to the action that is taken, whoever chose it.
-        values, log_probs, _ = policy.evaluate_actions(observations, actions)
-        return actions, values, log_probs
+        # Value and log-probability belong to the action that is taken, whoever chose it; SB3's Gaussians are flat.
+        if not isinstance(self.action_space, spaces.Box):
+            return actions, *policy.evaluate_actions(observations, actions)[:2]
+        values, log_probs, _ = policy.evaluate_actions(observations, actions.reshape(len(actions), -1))
+        return actions.reshape(-1, *self.action_space.shape), values, log_probs
 
     def train(self) -> None:
         """As SB3's, on the selected steps; not at all where they are too few for a gradient."""

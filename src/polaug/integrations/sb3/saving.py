@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import tempfile
 import zipfile
@@ -11,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from polaug.config import Augmentation
 from polaug.errors import StateError
 from polaug.state import State
 
 ENTRY = "polaug.npz"
+_SHAPING = ("explorer", "explorer_options", "transfer", "memory", "teach_batch_size")  # what a state fits or does not
 
 
 def write(path: Any, archive: io.BytesIO, state: State | None) -> None:
@@ -65,3 +68,21 @@ def read(path: Any) -> State | None:
     finally:
         if not isinstance(path, (str, os.PathLike)):
             path.seek(0)
+
+
+def other_settings(saved: str, given: Augmentation) -> StateError | None:
+    """Why a state saved under the settings `saved` does not fit those `given`; None if these are no reason."""
+    try:
+        old, new = json.loads(saved), json.loads(given.to_json())
+    except ValueError:
+        return None  # the file is damaged, whatever the settings are
+    names = [name for name in _SHAPING if name in old["settings"]]  # callables of the user's are not compared
+    names = [name for name in names if old["settings"][name] != new["settings"].get(name)]
+    if not names:
+        return None
+    wanted, got = (
+        ", ".join(f"{name}={values.get(name, getattr(given, name))!r}" for name in names)
+        for values in (old["settings"], new["settings"])
+    )
+    remedy = f"Pass {wanted}" + ("." if old["dropped"] else ", or no augmentation=: the saved settings then hold.")
+    return StateError(f"augmentation: must fit the saved agent, which had {wanted}, got {got}. {remedy}")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium import spaces
+from numpy.typing import NDArray
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.distributions import (
     BernoulliDistribution,
@@ -75,15 +76,21 @@ def _action_reader(model: Any) -> Any:
     """Actions of the environment as tensors: whole numbers counted from 0 (n, factors), or numbers in [−1, 1]."""
     space = model.action_space
     if isinstance(space, spaces.Box):
-        low, high = space.low.reshape(-1), space.high.reshape(-1)
+        low, width = _extent(space)
 
         def scaled(actions: Any) -> Tensor:
             flat = np.asarray(actions, dtype=np.float32).reshape(len(actions), -1)
-            return torch.as_tensor(2.0 * (flat - low) / (high - low) - 1.0, device=model.device)
+            return torch.as_tensor(2.0 * (flat - low) / width - 1.0, device=model.device)
 
         return scaled
     start = np.asarray(getattr(space, "start", 0)).reshape(-1)
     return lambda actions: torch.as_tensor(np.asarray(actions).reshape(len(actions), -1) - start, device=model.device)
+
+
+def _extent(space: spaces.Box) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Low ends and widths of the axes of actions; an axis without a choice has its value at −1 of a width of 2."""
+    low, high = space.low.reshape(-1), space.high.reshape(-1)
+    return low, np.where(high > low, high - low, np.ones_like(low) * 2)
 
 
 def _first_layers(model: Any) -> list[torch.nn.Linear]:
@@ -144,8 +151,8 @@ def _gaussian(model: Any, states: Tensor) -> tuple[Tensor, Tensor | None]:
     mean = distribution.mode().flatten(1)
     if model.policy.squash_output:
         return mean, None
-    low = torch.as_tensor(model.action_space.low.reshape(-1), device=mean.device)
-    half = torch.as_tensor(model.action_space.high.reshape(-1), device=mean.device).sub(low) / 2.0
+    low, width = (torch.as_tensor(numbers, device=mean.device) for numbers in _extent(model.action_space))
+    half = width / 2.0
     scaled = (mean - low) / half - 1.0
     if isinstance(distribution, DiagGaussianDistribution):
         return scaled, torch.log(distribution.distribution.stddev / half)
@@ -167,9 +174,8 @@ def _evaluate_policy(model: Any, states: Tensor, actions: Tensor) -> tuple[Tenso
     space = model.action_space
     if isinstance(space, spaces.Box):
         if not model.policy.squash_output:
-            low, high = (torch.as_tensor(b.reshape(-1), device=actions.device) for b in (space.low, space.high))
-            actions = low + (actions + 1.0) / 2.0 * (high - low)
-        actions = actions.reshape(-1, *space.shape)
+            low, width = (torch.as_tensor(numbers, device=actions.device) for numbers in _extent(space))
+            actions = low + (actions + 1.0) / 2.0 * width
     elif isinstance(space, spaces.Discrete):
         actions = actions[:, 0]
     values, log_probs, _ = model.policy.evaluate_actions(states, actions)

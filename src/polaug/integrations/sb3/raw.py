@@ -1,0 +1,38 @@
+"""What the environment itself shows, before VecNormalize: the space that an explorer is built for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gymnasium import spaces
+from stable_baselines3.common.vec_env import VecTransposeImage
+
+from polaug.errors import UnsupportedSpaceError, shown
+
+
+def raw_observation_space(model: Any) -> Any:
+    """The space of raw observations of `model`'s environment; refuses what an explorer cannot follow."""
+    normalizer = model.get_vec_normalize_env()
+    space = model.observation_space if normalizer is None else normalizer.venv.observation_space
+    if isinstance(space, spaces.Dict):
+        raise UnsupportedSpaceError(
+            "observation_space: Dict observations cannot be augmented. Wrap the environment in "
+            "gymnasium.wrappers.FlattenObservation, or pass augmentation=None."
+        )
+    if normalizer is not None:
+        _check_above(model.env, normalizer)
+    return space
+
+
+def _check_above(env: Any, normalizer: Any) -> None:
+    """Raw observations are those of VecNormalize, so nothing above it may make others of them."""
+    while env is not normalizer:
+        # SB3 itself puts VecTransposeImage on top, and its policies turn raw images as well.
+        if env.observation_space != env.venv.observation_space and not isinstance(env, VecTransposeImage):
+            name = type(env).__name__
+            raise UnsupportedSpaceError(
+                f"env: wrappers above VecNormalize must leave observations as they are, got {name}, which makes "
+                f"{shown(env.observation_space)} of {shown(env.venv.observation_space)}. Put VecNormalize outermost: "
+                f"VecNormalize({name}(...))."
+            )
+        env = env.venv

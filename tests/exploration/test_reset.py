@@ -1,0 +1,74 @@
+"""Environments that are reset in the middle of an episode: the next one is no continuation of it."""
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import polaug
+
+FOLLOWING = {
+    "committee": lambda e: e._contest._recent,
+    "model": lambda e: [e._returns.low],
+    "optimistic": lambda e: [e._returns.low],
+    "paper": lambda e: e._returns,
+    "tabular": lambda e: [e._best],
+}
+
+
+def build(name):
+    space = spaces.Discrete(8) if name == "tabular" else spaces.Box(-1.0, 1.0, (2,))
+    options = {"restart_below": -1e9, "max_iterations": 2} if name == "paper" else {}
+    options |= {"gamma": 0.999} if name in ("model", "optimistic") else {}
+    return polaug.make_explorer(name, space, spaces.Discrete(2), seed=0, **options)
+
+
+def play(explorer, steps, ends):
+    """`steps` of two environments at −1 each, whose last one `ends` them."""
+    space = explorer.observation_space
+    space.seed(0)
+    for t in range(steps):
+        seen, then = (np.stack([space.sample() for _ in range(2)]) for _ in range(2))
+        over = np.full(2, ends and t == steps - 1)
+        actions = explorer.act(seen)
+        explorer.observe(polaug.Transitions(seen, actions, np.full(2, -1.0), then, over, np.zeros(2, bool)))
+
+
+@pytest.mark.parametrize("name", FOLLOWING)
+def test_a_cut_episode_is_not_glued_to_the_next(name):
+    explorer = build(name)
+    play(explorer, 11, ends=False)  # before the model's first fit, which looks at episodes under way
+    explorer.reset()
+    play(explorer, 10, ends=True)
+    assert min(FOLLOWING[name](explorer)) >= -10.0
+    assert max(FOLLOWING[name](explorer)) < -9.0
+
+
+def test_a_cut_episode_of_the_committee_is_nobodys():
+    explorer = build("committee")
+    for _ in range(4):
+        play(explorer, 30, ends=True)
+    play(explorer, 7, ends=False)
+    standings = explorer._contest.standings
+    plays = {name: standing.plays for name, standing in standings.items()}
+    assert sum(standing.flying for standing in standings.values()) == 2
+    explorer.reset()
+    assert {name: standing.plays for name, standing in standings.items()} == plays
+    assert all(standing.flying == 0 for standing in standings.values())
+    assert not explorer._linear._playing
+
+
+def test_a_committee_that_counts_categories_resets_its_table():
+    explorer = polaug.make_explorer("committee", spaces.Discrete(8), spaces.Discrete(2), seed=0)
+    play(explorer, 20, ends=False)
+    explorer.reset()
+    play(explorer, 10, ends=True)
+    assert explorer._table._best == -10.0
+
+
+def test_a_repetition_ends_with_its_episode():
+    explorer = build("epsilon_z")
+    explorer._rng = np.random.default_rng(1)
+    play(explorer, 5, ends=False)
+    explorer._left[:] = 100
+    explorer.reset()
+    assert not explorer._left.any()
