@@ -126,7 +126,7 @@ def test_the_headline_is_the_one_of_the_statistics_and_can_be_sorted(study, look
         assert f"{row.steps_to_threshold.value:,.0f}" in line.locator("td").nth(0).inner_text()
         assert f"{100 * row.share_never:.0f} %" in line.locator("td").nth(1).inner_text()
         for estimate in row.improvement.values():
-            assert f"{100 * estimate.value:.0f} %" in line.locator("td").nth(2).inner_text()
+            assert f"{100 * estimate.value:.0f} %" in line.locator("td").nth(3).inner_text()
     head = table.locator("thead th", has_text="steps to threshold")
     for direction, order in (("ascending", sorted), ("descending", lambda v: sorted(v, reverse=True))):
         head.locator("button").click()

@@ -23,7 +23,7 @@ from polaug.report.heat import effective_rank, pack, packed_within
 from polaug.report.overall import normalised, overall
 from polaug.report.palette import COLOURS, in_order, look
 from polaug.report.summary import first_success, sentence
-from polaug.report.tables import headline_table, headlines
+from polaug.report.tables import headline_rows, headline_table, headlines
 from polaug.study.statistics import Estimate
 
 EVIL = "<script>alert(1)</script></script>$x_1$&\"'"
@@ -243,6 +243,7 @@ def test_a_run_has_one_score_in_the_headline_and_over_all_tasks(tmp_path):
     (Estimate(np.inf, 6.2, np.inf), "<b>≥ 6.2×</b>"), (Estimate(0.0, 0.0, 0.4), "<b>≤ 0.4×</b>"),
     (Estimate(2.0, 1.5, 3.0), '<b>2×</b> <span class="range">1.5 to 3</span>'),
     (Estimate(2.0, 1.5, np.inf), '<b>2×</b> <span class="range">1.5 or more</span>'),
+    (Estimate(np.inf, 1.0, np.inf), "no clear difference in steps"),
     (Estimate(np.nan, np.nan, np.nan), "neither got there"), (Estimate(np.inf, np.nan, np.nan), "it never got there"),
 ])  # fmt: skip
 def test_a_speed_up_beyond_the_budget_is_a_bound(tmp_path, speed_up, words):
@@ -252,6 +253,17 @@ def test_a_speed_up_beyond_the_budget_is_a_bound(tmp_path, speed_up, words):
     html = headline_table([dataclasses.replace(row, speed_ups={"ppo": speed_up})], ["ppo", "ppo+pa"])
     assert f"<div>ppo: {words} · " in html
     assert "∞" not in html
+
+
+def test_a_fall_after_the_threshold_is_in_the_headline(tmp_path):
+    write_run(tmp_path, seed=0, evaluations=[(10, 2.0), (20, 2.0)])
+    write_run(tmp_path, seed=1, evaluations=[(10, 2.0), (20, 0.0)])
+    (row,) = headlines(find_runs(tmp_path))
+    html = headline_table([row], ["ppo"])
+    assert "kept it</button>" in html
+    assert '<td data-sort="0.5">1 of 2</td>' in html
+    head, told = headline_rows([row])
+    assert (told[head.index("kept")], told[head.index("judged")]) == (0.5, 2)
 
 
 # -- the file ---------------------------------------------------------------------------------------------------------

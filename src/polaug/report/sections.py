@@ -57,8 +57,9 @@ def task_section(
 
 _READ = (
     '<p class="soft">Steps until the agent’s own deterministic policy reaches the threshold: median over seeds, those '
-    "that never do counted as such. Speed-up: how many times as many steps the other needs. Chance to be better: that "
-    "a run ends higher than one of the other’s. Small print: 95 % intervals.</p>"
+    "that never do counted as such. Kept it: of those that did and were seen afterwards, how many stayed within a "
+    "tenth of it for the next 20,000 steps. Speed-up: how many times as many steps the other needs. Chance to be "
+    "better: that a run ends higher than one of the other’s. Small print: 95 % intervals.</p>"
 )
 
 
