@@ -21,9 +21,11 @@ Cell = tuple[str, Any]
 
 def headline_rows(headlines: Sequence[Headline]) -> list[list[Any]]:
     """The headline as a table for machines, one row for each comparison with a baseline."""
-    head = ["task", "method", "seeds", "steps_to_threshold", "low", "high", "share_never", "kept", "judged",
-            "final_iqm", "final_low", "final_high", "first_episodes", "first_iqm", "first_low", "first_high", "baseline",
-            "speed_up", "speed_up_low", "speed_up_high", "improvement", "improvement_low", "improvement_high"]  # fmt: skip
+    head = [
+        "task", "method", "seeds", "steps_to_threshold", "low", "high", "share_never", "kept", "judged", "final_iqm",
+        "final_low", "final_high", "first_episodes", "first_iqm", "first_low", "first_high", "baseline", "speed_up",
+        "speed_up_low", "speed_up_high", "improvement", "improvement_low", "improvement_high",
+    ]  # fmt: skip
     rows: list[list[Any]] = [head]
     for row in headlines:
         start = [row.task, row.method, row.seeds, *row.steps_to_threshold, row.share_never, row.kept, row.judged,
