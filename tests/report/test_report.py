@@ -137,6 +137,15 @@ def test_training_by_steps_and_seconds(tmp_path, axis):
     assert np.isfinite(grid.values).all()
 
 
+def test_a_run_that_was_over_before_another_had_an_episode_leaves_no_curve_by_time(tmp_path):
+    write_run(tmp_path, seed=0, clock=[(10, 5.0), (20, 9.0)])
+    write_run(tmp_path, seed=1, clock=[(10, 1.0), (20, 2.0)])
+    runs = find_runs(tmp_path)
+    assert training(runs, "seconds") is None
+    assert training(runs, "steps") is not None
+    assert write_report(tmp_path).exists()
+
+
 def test_who_acted_is_counted_in_steps(tmp_path):
     write_run(tmp_path, seed=0, returns=[1.0, 1.0], actors=["explorer", "agent"])
     write_run(tmp_path, seed=1, returns=[1.0, 1.0], actors=["agent", "agent"])

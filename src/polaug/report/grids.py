@@ -32,13 +32,15 @@ class Grid:
 
 
 def training(runs: Sequence[Run], axis: str, points: int = POINTS) -> Grid | None:
-    """Returns of training episodes; None if a run has no episode or no clock."""
+    """Returns of training episodes; None if a run has no episode or no clock, or nothing in common with another."""
     places = [_episode_places(run, axis) for run in runs]
     if any(place is None or not len(place) for place in places):
         return None
     found = [place for place in places if place is not None]
     end = min(float(place[-1]) for place in found)
     count = min(points, *(int(np.searchsorted(place, end, "right")) for place in found))
+    if not count:  # one run was over before another's first episode
+        return None
     edges = np.linspace(0.0, end, count + 1)
     if axis == "episodes":
         edges = np.round(edges)
