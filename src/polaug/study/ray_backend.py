@@ -66,7 +66,8 @@ class RayPool:
         self._own = not ray.is_initialized()
         if self._own:
             _start(ray, workers, address)
-        self.size = workers if address is None else max(1, int(ray.cluster_resources().get("CPU", 1)))
+        cores = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        self.size = min(workers, cores) if address is None else cores
         self._study = ray.put(study)
         self._run = ray.remote(num_cpus=1, max_retries=_RETRIES)(remote_cell)
         self._news = ray.remote(num_cpus=0)(News).remote()
