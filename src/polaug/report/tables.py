@@ -43,20 +43,22 @@ def headlines(runs: Sequence[Run]) -> list[Headline]:
 
 
 def headline_table(rows: Sequence[Headline], order: Sequence[str]) -> str:
-    """One task's methods."""
-    episodes = rows[0].first_episodes
-    against = "against: speed-up · chance to be better"
-    heads = ("method", "steps to threshold", "never got there", "kept it", against, "final return",
-             f"first {episodes} episodes", "seeds")  # fmt: skip
+    """One task's methods; columns that would say nothing are left out."""
+    episodes, lone = rows[0].first_episodes, all(row.seeds == 1 for row in rows)
+    compared = any(_baselines(row) for row in rows)
+    against = ["against: speed-up · chance to be better"] if compared else []
+    heads = ["method", "steps to threshold", *([] if lone else ["never got there"]), "kept it", *against,
+             "final return", f"first {episodes} episodes", "seeds"]  # fmt: skip
     body = []
     for row in sorted(rows, key=lambda row: order.index(row.method)):
         times, never = row.steps_to_threshold, row.share_never
+        kept = {0.0: "no", 1.0: "yes"}.get(row.kept, "–") if lone and row.kept is not None else keeping(row)
         cells: list[Cell] = [
             (_name(row.method, order), row.method),
             (_interval(times, beyond="not reached"), _finite(times[0])),
-            ("–" if never is None else f"{100 * never:.0f} %", never),
-            (keeping(row), row.kept),
-            _comparisons(row),
+            *([] if lone else [("–" if never is None else f"{100 * never:.0f} %", never)]),
+            (kept, row.kept),
+            *([_comparisons(row)] if compared else []),
             (_interval(row.final), _finite(row.final[0])),
             (_interval((row.first_100, *row.first_interval)), _finite(row.first_100)),
             (str(row.seeds), row.seeds),
@@ -141,7 +143,7 @@ def _against(row: Headline, name: str) -> str:
             never = {math.inf: "it never got there", 0.0: "never got there"}
             parts.append(never.get(faster.value, "neither got there"))
         elif words == UNCLEAR:
-            parts.append(f"{UNCLEAR} in steps")
+            parts.append(UNCLEAR)
         else:
             bounded = 0.0 < faster.value < math.inf  # otherwise the ratio itself is the bound
             parts.append(f"<b>{words.split(' [')[0]}</b> {_range(faster.low, faster.high) if bounded else ''}".rstrip())
