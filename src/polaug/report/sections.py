@@ -71,7 +71,8 @@ def _read(rows: Sequence[Headline]) -> str:
         words += "Kept it: whether it then stayed within a tenth "
     words += "of the threshold for the next 20,000 steps. "
     if compared:
-        words += "Speed-up: how many times as many steps the other needs. Chance to be better: that a run ends higher "
+        words += "Speed-up: how many times as many steps the other needs (neither in time: both medians lie beyond the "
+        words += "budget). Chance to be better: that a run ends higher "
         words += "than one of the other’s. "
     return f'<p class="soft">{words}{"Small print: 95 % intervals." if several else ""}</p>'
 

@@ -141,7 +141,7 @@ def _against(row: Headline, name: str) -> str:
         words = ratio(faster)
         if words == "?":
             never = {math.inf: "it never got there", 0.0: "never got there"}
-            parts.append(never.get(faster.value, "neither got there"))
+            parts.append(never.get(faster.value, "neither in time"))
         elif words == UNCLEAR:
             parts.append(UNCLEAR)
         else:
