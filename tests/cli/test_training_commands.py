@@ -15,7 +15,7 @@ from polaug import cli
 from polaug.cli.progress import StudyTable, clock, drawn, ended, number, training
 from polaug.study.board import Board
 from polaug.study.pool import Event
-from polaug.study.recorder import Progress
+from polaug.study.progress import Progress
 from polaug.study.study import Study
 
 SMALL = ("--steps", "200", "--every", "100", "--eval-episodes", "2")

@@ -20,7 +20,7 @@ from polaug.study.board import Board
 from polaug.study.pool import Event
 
 if TYPE_CHECKING:
-    from polaug.study.recorder import Progress as Step
+    from polaug.study.progress import Progress as Step
 
 _NARROW = 90
 _LOG_EVERY = 10.0  # seconds between lines of a single run in a log,

@@ -19,7 +19,7 @@ from polaug.study.pool import Event, run_cell
 from polaug.study.study import Cell, Study
 
 if TYPE_CHECKING:
-    from polaug.study.recorder import Progress
+    from polaug.study.progress import Progress
 
 _RETRIES = 2  # of a cell whose worker dies
 _REMEDY = "Start one with `ray start --head`, and pass the address that it prints."
