@@ -19,12 +19,12 @@ MAX_ROWS = 1 << 20
 """Most rows a hashed map enumerates: beyond that X alone would fill the memory of a laptop."""
 
 
-def whole(parameter: str, value: Any, least: int, most: int | None = None) -> int:
-    """`value` as an int in [least, most]."""
+def whole(parameter: str, value: Any, least: int, most: int | None = None, *, example: int | None = None) -> int:
+    """`value` as an int in [least, most]; a message proposes `example`."""
     fits = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
     if not fits or value < least or (most is not None and value > most):
         rule = f"must be a whole number of at least {least}" + (f" and at most {most}" if most is not None else "")
-        raise invalid(parameter, rule, value, f"Pass for example {parameter}={least}.")
+        raise invalid(parameter, rule, value, f"Pass for example {parameter}={least if example is None else example}.")
     return int(value)
 
 

@@ -65,7 +65,7 @@ class Augmentation:
     """States kept for lessons."""
 
     seed: int | None = None
-    """Seed of the explorer; None takes the agent's, or a fresh one if it has none either."""
+    """Seed of the explorer. None: the agent's, or a fresh one if it has none either."""
 
     def __post_init__(self) -> None:
         if not (isinstance(self.explorer, str) or callable(self.explorer)):

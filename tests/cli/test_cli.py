@@ -11,6 +11,7 @@ import pytest
 import polaug
 from polaug import cli
 from polaug.cli import explore as explore_command
+from polaug.cli import train as train_command
 from polaug.cli.train import FLAGS, chosen_method
 from polaug.completion import SOLVERS
 from polaug.config import Augmentation
@@ -127,8 +128,16 @@ def test_the_progress_bar_works_on_a_terminal(tmp_path, monkeypatch, capsys):
         (["train", "CartPole-v1", "--transfer", "imitat"], "Did you mean 'imitate'"),
         (["train", "CartPole-v1", "--explorer", "none", "--patience", "3"], "--explorer"),
         (["train", "CartPole-v1", "--explorer-options", "{"], "JSON"),
-        (["train", "CartPole-v1", "--trial-share", "2"], "trial_share"),
-        (["train", "CartPole-v1", "--steps", "0"], "steps"),
+        (["train", "CartPole-v1", "--trial-share", "2"], "Pass for example --trial-share 0.1."),
+        (
+            ["train", "CartPole-v1", "--steps", "-5"],
+            "--steps: must be a whole number of at least 1, got '-5'; for example",
+        ),
+        (["train", "CartPole-v1", "--steps", "1e4"], "got '1e4'; for example 20000"),
+        (["train", "CartPole-v1", "--episodes", "0"], "--episodes"),
+        (["train", "CartPole-v1", "--every", "0"], "for example 1000"),
+        (["train", "CartPole-v1", "--eval-episodes", "0"], "for example 10"),
+        (["train", "CartPole-v1", "--seed", "-1"], "at least 0"),
         (["train", "Pendulum-v1", "--algo", "dqn"], "Discrete"),
         (["train", "CartPole-v1", "--env", "Acrobot-v1"], "one at a time"),
         (["train"], "ENV"),
@@ -143,6 +152,8 @@ def test_the_progress_bar_works_on_a_terminal(tmp_path, monkeypatch, capsys):
         (["paper", "--methods", "nothing"], "method"),
         (["export", "/no/such/folder"], "folder"),
         (["watch", "/no/such/model.zip"], "model"),
+        (["watch", "/no/such/model.zip", "--fps", "0"], "above 0, got '0'; for example 30"),
+        (["watch", "/no/such/model.zip", "--width", "3"], "--width"),
     ],
 )
 def test_mistakes_are_one_line_on_stderr_with_code_2(tmp_path, monkeypatch, capsys, arguments, words):
@@ -168,10 +179,24 @@ def test_interrupted_is_130_and_says_how_to_go_on(tmp_path, capsys, monkeypatch)
 
     monkeypatch.setattr(explore_command, "explore", interrupted)
     assert explore(tmp_path) == 130
-    assert "Go on with: polaug explore CartPole-v1 --explorer random" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "finished runs are kept, those under way start anew. Go on with: polaug explore CartPole-v1 --exp" in told
     assert not list(tmp_path.rglob("done.json"))
     monkeypatch.undo()
     assert explore(tmp_path) == 0
+
+
+def test_an_interrupted_training_is_not_called_kept(tmp_path, capsys, monkeypatch):
+    """It starts anew, and must not say otherwise."""
+
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(train_command, "check_fit", interrupted)
+    assert run("train", "CartPole-v1", "--out", tmp_path) == 130
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert "the run is not finished, and the same command starts it anew" in told
+    assert "kept" not in told
 
 
 # -- help and flags -------------------------------------------------------------------------------------------------
@@ -210,7 +235,8 @@ def test_one_field_of_the_augmentation_is_one_flag(capsys):
     with pytest.raises(SystemExit):
         run("train", "--help")
     text = " ".join(capsys.readouterr().out.split())
-    assert "Environment steps between lessons" in text  # the field's own sentence
+    assert "Environment steps between lessons. Default: 250." in text  # the field's own sentence
+    assert text.count("Default: ") == len(FLAGS)
     assert chosen_method(cli.parser().parse_args(["train", "x", "--algo", "dqn"])).name == "dqn+pa"
     assert chosen_method(cli.parser().parse_args(["train", "x", "--algo", "dqn", "--explorer", "none"])).name == "dqn"
     assert chosen_method(cli.parser().parse_args(["train", "x", "--algo", "atta2c"])).name == "atta2c"

@@ -15,7 +15,7 @@ from polaug import cli
 from polaug.cli.progress import StudyTable, clock, drawn, ended, number, training
 from polaug.study.board import Board
 from polaug.study.pool import Event
-from polaug.study.recorder import Progress
+from polaug.study.progress import Progress
 from polaug.study.study import Study
 
 SMALL = ("--steps", "200", "--every", "100", "--eval-episodes", "2")
@@ -40,6 +40,12 @@ def test_train_ends_with_where_everything_is(tmp_path, capsys):
     assert (folder / "report.html").exists()
     assert "200 of 200 steps" in captured.err
     assert "\x1b" not in captured.err  # a log file
+    (folder / "model.zip").unlink()  # as if `polaug compare` had finished the run
+    assert run("train", "CartPole-v1", "--algo", "dqn", *SMALL, "--out", tmp_path) == 0
+    told = capsys.readouterr().out
+    assert "finished before" in told
+    assert "no model: " in told
+    assert "model.zip" not in told
 
 
 def test_compare_ends_with_a_summary_whatever_fails(tmp_path, capsys):
@@ -66,7 +72,9 @@ def test_paper_ends_with_its_figures(tmp_path, capsys):
 
 
 def test_exports_in_every_format(tmp_path):
-    assert run("compare", MARKED, "--methods", "dqn", "--seeds", 1, *SMALL, "--workers", 1, "--out", tmp_path) == 0
+    words = ("compare", MARKED, "--methods", "dqn", "--seeds", 1, *SMALL, "--workers", 1, "--out", tmp_path)
+    assert run(*words, "--save-models") == 0
+    assert len(list(tmp_path.rglob("model.zip"))) == 1
     assert run("export", tmp_path, "--formats", "csv,json,parquet") == 0
     names = {path.name for path in (tmp_path / "export").iterdir()}
     assert {"runs.csv", "episodes.csv", "summary.json", "runs.parquet", "episodes.parquet"} <= names
@@ -87,6 +95,9 @@ def test_ctrl_c_leaves_a_folder_to_go_on_from(tmp_path):
     _, told = process.communicate(timeout=60)
     assert process.returncode == 130
     assert f"Go on with: polaug {' '.join(words)}" in told
+    assert told.startswith(
+        "1 run (1 task × 1 method × 1 seed) of at least 100,000,000 steps, 1 at once; results go to "
+    )
     assert "Traceback" not in told
     assert (tmp_path / "study.json").exists()
     assert not list(tmp_path.rglob("done.json"))
@@ -130,6 +141,23 @@ def test_a_log_gets_a_line_per_run(board, capsys, monkeypatch):
     assert len(lines) == 2
     assert lines[0].startswith("[2/8] ")
     assert "agent alone −104.0" in lines[0]
+
+
+def test_a_log_says_what_will_run_what_starts_and_that_it_still_runs(board, capsys, monkeypatch):
+    under_way = next(iter(board.running.values()))
+    with StudyTable("8 runs; results go to runs/x") as table:
+        table(board, None)
+        table(board, Event("started", under_way.cell))
+        table(board, None)
+        monkeypatch.setattr("polaug.cli.progress._STUDY_LOG_EVERY", 0.0)
+        table(board, None)
+    first, second, third = capsys.readouterr().err.splitlines()
+    assert first == "8 runs; results go to runs/x"
+    assert second == f"[2/8] {under_way.cell.name}: started"
+    assert third.startswith(f"[2/8] running: {under_way.cell.name} 62%; ")
+
+
+def test_a_failure_is_told_with_its_reason(board):
     assert "the simulator broke" in ended(board, Event("failed", board.failed[0][0], error="the simulator broke"))
 
 
@@ -142,7 +170,10 @@ def test_training_moves_on_a_terminal(columns, capsys, monkeypatch):
     text = capsys.readouterr().err
     assert "−123.0" in text
     assert "explorer" in text
-    assert "5,000" in text
+    assert "5,000 of 20,000 steps" in text
+    assert " left" in text
+    shown = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line) for line in re.split(r"[\r\n]+", text)]
+    assert max(map(len, shown)) <= int(columns)
 
 
 def test_numbers_for_people():

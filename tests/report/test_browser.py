@@ -126,7 +126,7 @@ def test_the_headline_is_the_one_of_the_statistics_and_can_be_sorted(study, look
         assert f"{row.steps_to_threshold.value:,.0f}" in line.locator("td").nth(0).inner_text()
         assert f"{100 * row.share_never:.0f} %" in line.locator("td").nth(1).inner_text()
         for estimate in row.improvement.values():
-            assert f"{100 * estimate.value:.0f} %" in line.locator("td").nth(2).inner_text()
+            assert f"{100 * estimate.value:.0f} %" in line.locator("td").nth(3).inner_text()
     head = table.locator("thead th", has_text="steps to threshold")
     for direction, order in (("ascending", sorted), ("descending", lambda v: sorted(v, reverse=True))):
         head.locator("button").click()
@@ -162,6 +162,49 @@ def test_the_slider_moves_the_maps_and_play_plays(study, look):
     before = int(slider.input_value())
     page.keyboard.press("ArrowRight")
     assert int(slider.input_value()) == before + 1
+
+
+def test_maps_have_named_axes_and_no_tools_over_them(study, look):
+    page = look(study / "report.html")
+    layout = chart(page, '#task1 .plot[data-chart="completed"]')["layout"]
+    assert [layout[axis]["title"]["text"] for axis in ("xaxis", "yaxis")] == ["observation[0]", "observation[1]"]
+    assert page.locator('#task1 .plot[data-chart="completed"] .modebar-btn').count() == 0
+    chart(page, TRAINING)
+    tools = page.locator(f"{TRAINING} .modebar-btn").all()
+    titles = [tool.get_attribute("data-title") for tool in tools]
+    assert "Zoom" in titles
+    assert not [title for title in titles if "share" in title.lower() or "cloud" in title.lower()]
+    picture = page.locator(f"{TRAINING} .nsewdrag").first.bounding_box()
+    assert all(tool.bounding_box()["y"] + tool.bounding_box()["height"] <= picture["y"] + 1 for tool in tools)
+
+
+def test_where_runs_of_unequal_length_end_is_marked_and_said(tmp_path, look):
+    for seed, episodes in enumerate((20, 30)):
+        synthetic.write_run(tmp_path, "T", "ppo", seed, returns=[float(k) for k in range(episodes)],
+                            length=60 // (2 + seed), evaluations=[(300, 1.0), (600, 2.0)])  # fmt: skip
+    page = look(write_report(tmp_path))
+    made = chart(page, ".plot[data-kind=training]")
+    assert lines(made)["ppo"]["x"][-1] == 20
+    dots = [trace for trace in made["data"] if trace["mode"] == "markers" and trace["x"] == [20]]
+    assert len(dots) == 1
+    note = page.locator("figure:has(.plot[data-kind=training]) .ends")
+    assert "the first of a method’s runs is over" in note.inner_text()
+    page.get_by_label("steps", exact=True).check()
+    chart(page, ".plot[data-kind=training]")
+    assert note.inner_text() == ""
+
+
+def test_a_single_run_has_a_headline_of_its_own(tmp_path, look):
+    synthetic.write_run(tmp_path, "Car", "ppo+pa", 4, evaluations=[(10, 1.0), (20, 2.0), (30, 2.5)])
+    page = look(write_report(tmp_path))
+    assert page.title() == "ppo+pa on Car"
+    assert page.locator("header .soft").inner_text().startswith("One run, seed 4; ")
+    assert "Car: ppo+pa solved it after 20 steps and kept it" in page.locator(".seen").inner_text()
+    heads = page.locator("table.sortable thead").inner_text()
+    assert "kept it" in heads
+    assert "against" not in heads
+    assert page.locator(".legend").count() == page.get_by_label("mean ± std").count() == 0
+    chart(page, ".plot[data-kind=evaluation]")
 
 
 def test_singular_values_and_choices(study, look):

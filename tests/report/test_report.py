@@ -18,12 +18,14 @@ from polaug.report import find_runs, groups, write_report
 from polaug.report.curves import bands, choices, curves
 from polaug.report.data import embedded, page_data
 from polaug.report.digits import short, shown
+from polaug.report.dimensions import KNOWN, dimension_name
 from polaug.report.grids import POINTS, evaluations, training
 from polaug.report.heat import effective_rank, pack, packed_within
 from polaug.report.overall import normalised, overall
 from polaug.report.palette import COLOURS, in_order, look
 from polaug.report.summary import first_success, sentence
-from polaug.report.tables import headline_table, headlines
+from polaug.report.tables import headline_rows, headline_table, headlines
+from polaug.study import CLASSIC, PAPER
 from polaug.study.statistics import Estimate
 
 EVIL = "<script>alert(1)</script></script>$x_1$&\"'"
@@ -137,6 +139,15 @@ def test_training_by_steps_and_seconds(tmp_path, axis):
     assert np.isfinite(grid.values).all()
 
 
+def test_a_run_that_was_over_before_another_had_an_episode_leaves_no_curve_by_time(tmp_path):
+    write_run(tmp_path, seed=0, clock=[(10, 5.0), (20, 9.0)])
+    write_run(tmp_path, seed=1, clock=[(10, 1.0), (20, 2.0)])
+    runs = find_runs(tmp_path)
+    assert training(runs, "seconds") is None
+    assert training(runs, "steps") is not None
+    assert write_report(tmp_path).exists()
+
+
 def test_who_acted_is_counted_in_steps(tmp_path):
     write_run(tmp_path, seed=0, returns=[1.0, 1.0], actors=["explorer", "agent"])
     write_run(tmp_path, seed=1, returns=[1.0, 1.0], actors=["agent", "agent"])
@@ -212,6 +223,25 @@ def test_the_greedy_action_is_one_more_layer():
     assert "choice" not in pack(state)["layers"]
 
 
+def test_well_known_observations_have_names(tmp_path):
+    rng = np.random.default_rng(0)
+    write_run(tmp_path, "car", maps=maps(rng), env_id="MountainCar-v0")
+    write_run(tmp_path, "own", maps=maps(rng, dimensions=3), env_id="Own-v0")
+    car, own = find_runs(tmp_path)
+    assert [dimension_name(car, place) for place in (0, 1)] == ["position", "velocity"]
+    assert dimension_name(own, 1) == "observation[1]"
+    tasks = page_data([car, own])["tasks"]
+    assert tasks[0]["heat"][0]["names"] == ["position", "velocity"]
+    assert "(observation[2] 0)" in tasks[1]["heat"][0]["words"]
+
+
+def test_names_are_as_many_as_an_environment_has():
+    for task in (*CLASSIC, *PAPER):
+        names = KNOWN.get(task.env_id.rpartition("-v")[0])
+        if names is not None and "Lander" not in task.name:  # Box2D's import warns, and here warnings are errors
+            assert task.make().observation_space.shape == (len(names),)
+
+
 def test_effective_rank():
     assert effective_rank(np.array([[5.0, 0.0], [2.0, 2.0], [np.nan, np.nan]])) == pytest.approx(
         [1, 2, np.nan], nan_ok=True
@@ -243,7 +273,8 @@ def test_a_run_has_one_score_in_the_headline_and_over_all_tasks(tmp_path):
     (Estimate(np.inf, 6.2, np.inf), "<b>≥ 6.2×</b>"), (Estimate(0.0, 0.0, 0.4), "<b>≤ 0.4×</b>"),
     (Estimate(2.0, 1.5, 3.0), '<b>2×</b> <span class="range">1.5 to 3</span>'),
     (Estimate(2.0, 1.5, np.inf), '<b>2×</b> <span class="range">1.5 or more</span>'),
-    (Estimate(np.nan, np.nan, np.nan), "neither got there"), (Estimate(np.inf, np.nan, np.nan), "it never got there"),
+    (Estimate(np.inf, 1.0, np.inf), "no clear difference"),
+    (Estimate(np.nan, np.nan, np.nan), "neither in time"), (Estimate(np.inf, np.nan, np.nan), "it never got there"),
 ])  # fmt: skip
 def test_a_speed_up_beyond_the_budget_is_a_bound(tmp_path, speed_up, words):
     for method in ("ppo", "ppo+pa"):
@@ -252,6 +283,17 @@ def test_a_speed_up_beyond_the_budget_is_a_bound(tmp_path, speed_up, words):
     html = headline_table([dataclasses.replace(row, speed_ups={"ppo": speed_up})], ["ppo", "ppo+pa"])
     assert f"<div>ppo: {words} · " in html
     assert "∞" not in html
+
+
+def test_a_fall_after_the_threshold_is_in_the_headline(tmp_path):
+    write_run(tmp_path, seed=0, evaluations=[(10, 2.0), (20, 2.0)])
+    write_run(tmp_path, seed=1, evaluations=[(10, 2.0), (20, 0.0)])
+    (row,) = headlines(find_runs(tmp_path))
+    html = headline_table([row], ["ppo"])
+    assert "kept it</button>" in html
+    assert '<td data-sort="0.5">1 of 2</td>' in html
+    head, told = headline_rows([row])
+    assert (told[head.index("kept")], told[head.index("judged")]) == (0.5, 2)
 
 
 # -- the file ---------------------------------------------------------------------------------------------------------

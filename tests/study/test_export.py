@@ -96,6 +96,14 @@ def test_a_failed_export_leaves_the_earlier_one(tmp_path, monkeypatch):
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
 
 
+def test_runs_without_a_whole_episode_are_exported_too(tmp_path):
+    write_run(tmp_path / "runs", "Car", "ppo", 0, returns=(), evaluations=[(50, -200.0), (100, -180.0)])
+    write_run(tmp_path / "runs", "Car", "ppo", 1)
+    export(tmp_path / "runs", tmp_path / "out")
+    (row,) = json.loads((tmp_path / "out" / "summary.json").read_text())["rows"]
+    assert (row["seeds"], row["first_episodes"], row["first_100"]) == (2, 0, None)
+
+
 def test_half_a_clock_is_interpolated(tmp_path):
     write_run(tmp_path / "runs", "Car", "ppo", 0)
     (run,) = find_runs(tmp_path / "runs")

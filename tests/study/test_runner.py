@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from polaug.errors import InvalidInputError, StateError
 from polaug.study.board import Board
 from polaug.study.locking import TakenError, lock
 from polaug.study.pool import Event
+from polaug.study.progress import Progress
 from polaug.study.results import find_runs
 from polaug.study.runner import run_study
 from polaug.study.study import Study
@@ -58,8 +60,15 @@ def times(out):
 
 def test_the_number_of_workers_does_not_change_the_numbers(finished, tmp_path):
     heard = []
-    outcome = run_study(small(), tmp_path, workers=2, progress=lambda board, event: heard.append(event))
+    sizes = set()
+
+    def watch(board, event):
+        heard.append(event)
+        sizes.add(board.workers)
+
+    outcome = run_study(small(), tmp_path, workers=2, progress=watch)
     assert outcome.ok
+    assert sizes == {2}
     assert contents(tmp_path) == contents(finished)
     assert {event.kind for event in heard if event is not None} >= {"started", "progress", "done"}
 
@@ -84,6 +93,24 @@ def test_what_fails_is_reported_and_the_others_go_on(tmp_path):
         assert told["traceback"].startswith("Traceback")
     again = run_study(study, tmp_path, workers=1)  # failed ones are tried again, the others are not
     assert (len(again.ran), len(again.reused), len(again.failures)) == (0, 2, 2)
+
+
+def test_who_listens_need_not_load_torch():
+    """It takes seconds, in which Ctrl-C may be lost."""
+    event = Event("progress", small().cells()[0], Progress(1, 2, 0, 0.0, "agent", 0.0))
+    code = (
+        "import sys, pickle; import polaug.study.runner; "
+        f"pickle.loads({pickle.dumps(event)!r}); assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_time_left_is_shared_by_the_workers_there_are(tmp_path):
+    """One cell keeps one worker busy, however many were asked for."""
+    sizes = set()
+    study = Study.of([marked()], ["dqn"], 1, **BUDGET)
+    assert run_study(study, tmp_path, workers=5, progress=lambda board, _: sizes.add(board.workers)).ok
+    assert sizes == {1}
 
 
 def test_a_killed_worker_is_replaced_and_its_cell_run_again(finished, tmp_path):

@@ -12,7 +12,7 @@ from polaug.errors import InvalidInputError
 from polaug.study.results import Episodes, Evaluations, Run
 from polaug.study.statistics import Estimate
 from polaug.study.summary import headline, own_baseline, summary_json
-from polaug.study.wording import faster, interval, number, ratio, seen, table
+from polaug.study.wording import faster, interval, keeping, number, ratio, seen, table
 
 
 def run(method, seed, reaches, *, steps=40_000, task="Car", threshold=-110.0, episodes=120, after=-105.0, every=1000):
@@ -43,8 +43,8 @@ def explored(runs):
 def test_headlines():
     base, ours = headline(study())
     assert (base.method, ours.method, ours.seeds, ours.budget) == ("ppo", "ppo+pa", 5, 40_000)
-    assert (ours.reached, ours.share_never, ours.kept) == (5, 0.0, 1.0)
-    assert (base.reached, base.share_never, base.kept) == (0, 1.0, None)
+    assert (ours.reached, ours.share_never, ours.kept, ours.judged, ours.keepers) == (5, 0.0, 1.0, 5, 5)
+    assert (base.reached, base.share_never, base.kept, base.judged, base.keepers) == (0, 1.0, None, 0, 0)
     assert ours.steps_to_threshold.value == 5000
     assert base.steps_to_threshold == (math.inf, math.inf, math.inf)
     assert ours.final.value == pytest.approx(-104.2)
@@ -84,7 +84,26 @@ def test_baselines_can_be_chosen():
 def test_lost_again_is_not_kept():
     lost = run("ppo", 0, 5000)
     lost.evaluations.means[10:] = -200.0
-    assert headline([lost, run("ppo", 1, 5000)])[0].kept == 0.5
+    runs = [lost, run("ppo", 1, 5000), run("ppo", 2, 40_000)]  # the third is not seen afterwards
+    (row,) = headline(runs)
+    assert (row.kept, row.reached, row.judged, row.keepers) == (0.5, 3, 2, 1)
+    assert keeping(row) == "1 of 2"
+    assert " 1/2 " in table([row])
+    assert "solved it on 3 of 3 seeds, after 5,000 steps, but only 1 of the 2 seen afterwards kept it" in seen(runs)[0]
+    told = summary_json(runs)["rows"][0]
+    assert (told["kept"], told["judged"], told["keepers"]) == (0.5, 2, 1)
+    assert "solved it after 5,000 steps but lost it again; in the end the agent alone is at" in seen([lost])[0]
+    assert "on 2 of 2 seeds, after 5,000 steps, but only 1 kept it" in seen(runs[:2])[0]
+
+
+def test_a_run_without_a_whole_episode_is_told_all_the_same():
+    short = run("ppo", 0, 5000)
+    none = dataclasses.replace(short.episodes, **{name: getattr(short.episodes, name)[:0]
+                                                  for name in ("steps", "returns", "lengths", "actors")})  # fmt: skip
+    rows = headline([dataclasses.replace(short, episodes=none), run("ppo", 1, 5000)])
+    assert rows[0].first_episodes == 0
+    assert math.isnan(rows[0].first_100)
+    assert rows[0].reached == 2
 
 
 def test_explorers_have_no_steps_to_threshold():
@@ -149,14 +168,29 @@ def test_table_fits_a_terminal():
 def test_three_lines_of_what_was_seen():
     lines = seen(study())
     assert lines[0] == (
-        "Car: ppo+pa solved it on 5 of 5 seeds, after 5,000 steps; ppo did not solve it in 40,000 steps."
+        "Car: ppo+pa solved it on 5 of 5 seeds, after 5,000 steps, and kept it; ppo did not solve it in 40,000 steps."
     )
     assert lines[1].startswith("ppo+pa needs at least ")
-    assert lines[2] == "In the end ppo+pa is at −104.2, ppo at −200.2 (better, 5 seeds)."
+    assert lines[2] == "In the end ppo+pa is at −104.2, ppo is at −200.2 (better, 5 seeds)."
     assert len(seen(explored(study()))) == 2
     assert seen([]) == []
     one = seen([run("ppo+pa", 0, 4000), run("ppo", 0, None)])
     assert one[1].startswith("ppo+pa needs an unknown share")
+    assert len(seen([run("ppo+pa", 0, None), run("ppo", 0, None)])) == 2  # nobody got there: nothing on steps
+
+
+def test_what_was_seen_is_the_clearest_difference():
+    """Not the task that all solve alike, nor the one that nobody does; and not only what flatters."""
+    alike = [run(method, seed, 5000, task="A") for method in ("ppo", "ppo+pa") for seed in range(5)]
+    never = [run(method, seed, None, task="B") for method in ("ppo", "ppo+pa") for seed in range(5)]
+    apart = [run("ppo+pa", seed, 4000, task="C") for seed in range(5)]
+    apart += [run("ppo", seed, 20_000 + 1000 * seed, task="C") for seed in range(5)]
+    lines = seen(alike + never + apart)
+    assert lines[0].startswith("C: ")
+    assert lines[1].startswith("ppo+pa needs 5.5 times fewer steps than ppo [")
+    assert seen(alike + never)[1].startswith("ppo+pa needs about as many steps as ppo")
+    worse = [run(*each, task="D") for seed in range(5) for each in (("ppo", seed, 4000), ("ppo+pa", seed, None))]
+    assert seen(alike + never + worse)[0].startswith("D: ppo+pa did not solve it")
 
 
 def test_words_for_numbers():
@@ -167,8 +201,13 @@ def test_words_for_numbers():
     assert interval(Estimate(30_000.0, 20_000.0, math.inf), 40_000) == "30,000 [20,000, >40,000]"
     assert ratio(Estimate(8.0, 6.0, 11.5)) == "8× [6, 11.5]"
     assert ratio(Estimate(0.0, 0.0, 0.4)) == "≤ 0.4×"
-    assert ratio(Estimate(math.inf, 0.0, math.inf)) == "?"
+    assert ratio(Estimate(math.inf, 0.0, math.inf)) == ratio(Estimate(math.inf, 1.0, math.inf)) == "no clear difference"
+    assert ratio(Estimate(0.0, 0.0, math.inf)) == "no clear difference"
+    assert ratio(Estimate(math.inf, math.nan, math.nan)) == "?"
     assert faster(Estimate(0.0, 0.0, 0.4), "ppo").startswith("more steps than ppo")
-    assert faster(Estimate(0.5, 0.25, 2.0), "ppo") == "2 times as many steps as ppo [0.5, 4]"
-    assert faster(Estimate(math.inf, 1.0, math.inf), "ppo").startswith("fewer steps than ppo, which did not get there")
+    assert faster(Estimate(0.5, 0.25, 2.0), "ppo") == "2 times as many steps as ppo [0.5, 4], but not clearly so"
+    assert faster(Estimate(1.05, 0.5, 2.0), "ppo") == "about as many steps as ppo (ratio [0.5, 2])"
+    assert faster(Estimate(0.95, math.nan, math.nan), "ppo") == "about as many steps as ppo"
+    open_ended = faster(Estimate(math.inf, 1.0, math.inf), "ppo")
+    assert open_ended == "fewer steps than ppo, whose median run did not get there, but not clearly so"
     assert faster(Estimate(8.0, 6.0, 11.5), "ppo") == "8 times fewer steps than ppo [6, 11.5]"

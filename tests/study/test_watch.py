@@ -249,7 +249,12 @@ def test_mistakes_are_named(pole, tmp_path):
             watch(model, to, **{"env": POLE, "episodes": 1} | options)
 
     refused(InvalidInputError, "no such file", model=tmp_path / "nothing")
-    refused(InvalidInputError, r"no model\.zip", model=tmp_path / "empty")
+    refused(InvalidInputError, r"no model\.zip.*`polaug compare` with --save-models", model=tmp_path / "empty")
+    for seed in range(7):
+        run = tmp_path / "runs" / f"seed_{seed}"
+        run.mkdir(parents=True)
+        (run / "model.zip").write_bytes(b"")
+    refused(InvalidInputError, r"Below it there are .*seed_0, .*seed_4 and 2 more\.", model=tmp_path / "runs")
     refused(StateError, "damaged, or no agent", model=tmp_path / "text.zip")
     refused(InvalidInputError, "another one than the agent's", env="MountainCar-v0")
     refused(UnknownNameError, "CartPole-v1", env="CartPol-v1")

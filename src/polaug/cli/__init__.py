@@ -19,12 +19,13 @@ EXIT_CODES = """exit codes:
   0    done
   1    the study is over, but some of its runs failed
   2    a mistake of the caller's: an unknown name, a folder that holds something else
-  130  interrupted with Ctrl-C; the same command goes on"""
+  130  interrupted with Ctrl-C; finished runs are kept, and the same command does the rest"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and give its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    args = argparse.Namespace()
     try:
         args = parser().parse_args(given)
         command: Callable[[argparse.Namespace], int | None] = args.command
@@ -33,8 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"polaug: {fault}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(f"polaug: interrupted; what is finished is kept. Go on with: {shlex.join(['polaug', *given])}",
-              file=sys.stderr)  # fmt: skip
+        kept = f"; {args.interrupted}" if "interrupted" in args else ""
+        print(f"polaug: interrupted{kept}. Go on with: {shlex.join(['polaug', *given])}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # `polaug list | head`
         sys.stderr.close()

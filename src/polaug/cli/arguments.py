@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,44 @@ from polaug.study import CLASSIC, PAPER
 SUITES = {"classic": [each.name for each in CLASSIC], "paper": [each.name for each in PAPER]}
 
 
+RUNS_ARE_KEPT = "finished runs are kept, those under way start anew"
+"""What Ctrl-C leaves of several runs."""
+
+
 def described(text: str) -> dict[str, str]:
     """Keywords of `add_parser` from a command's docstring: its first line is the help, all of it the description."""
     return {"help": text.split("\n\n")[0].rstrip("."), "description": text.replace("%", "%%")}
+
+
+def whole_number(least: int, example: int) -> Callable[[str], int]:
+    """How a flag's text becomes a whole number; `example` is what the message proposes instead."""
+
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least:
+            rule = f"must be a whole number of at least {least}, got {text!r}; for example {example}"
+            raise argparse.ArgumentTypeError(rule)
+        return value
+
+    return read
+
+
+def positive_number(example: float) -> Callable[[str], float]:
+    """How a flag's text becomes a number above 0."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not 0 < value < math.inf:
+            raise argparse.ArgumentTypeError(f"must be a number above 0, got {text!r}; for example {example:g}")
+        return value
+
+    return read
 
 
 def add_envs(parser: argparse.ArgumentParser, *, many: bool = True) -> None:
@@ -39,12 +75,14 @@ def envs(args: argparse.Namespace) -> list[str]:
 def add_budget(parser: argparse.ArgumentParser, *, steps: int, episodes: int | None = None) -> None:
     """How long a run is, and how often the agent is looked at."""
     unless = "" if episodes else " unless --episodes is given"
-    parser.add_argument("--steps", type=int, metavar="N", help=f"least environment steps of a run ({steps}{unless})")
-    parser.add_argument("--episodes", type=int, metavar="N", help=f"least episodes of a run ({episodes or 'any'})")
-    parser.add_argument("--every", type=int, default=1_000, metavar="N", help="steps between evaluations (%(default)s)")
-    parser.add_argument(
-        "--eval-episodes", type=int, default=10, metavar="N", help="episodes of an evaluation (%(default)s)"
+    flags: tuple[tuple[str, int | None, int, str], ...] = (
+        ("--steps", None, steps, f"least environment steps of a run ({steps}{unless})"),
+        ("--episodes", None, episodes or 100, f"least episodes of a run ({episodes or 'any'})"),
+        ("--every", 1_000, 1_000, "steps between evaluations (%(default)s)"),
+        ("--eval-episodes", 10, 10, "episodes of an evaluation (%(default)s)"),
     )
+    for flag, default, example, text in flags:
+        parser.add_argument(flag, type=whole_number(1, example), default=default, metavar="N", help=text)
     parser.set_defaults(default_budget=(steps, episodes))
 
 
@@ -60,10 +98,31 @@ def budget(args: argparse.Namespace) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def add_seeds(parser: argparse.ArgumentParser, count: int, *, first: bool = True) -> None:
+    """How many seeds, and with `first` also where they begin."""
+    parser.add_argument(
+        "--seeds", type=whole_number(1, count), default=count, metavar="K", help="number of seeds (%(default)s)"
+    )
+    if first:
+        add_seed(parser, "the first seed (%(default)s)")
+
+
+def add_seed(parser: argparse.ArgumentParser, text: str = "(%(default)s)") -> None:
+    """One seed."""
+    parser.add_argument("--seed", type=whole_number(0, 0), default=0, metavar="S", help=text)
+
+
+def seeds(args: argparse.Namespace) -> range:
+    """What `add_seeds` asked for."""
+    return range(args.seed, args.seed + args.seeds)
+
+
 def add_workers(parser: argparse.ArgumentParser) -> None:
     """Who does the work."""
     cores = os.cpu_count() or 1
-    parser.add_argument("--workers", type=int, default=cores, metavar="K", help="runs at once (%(default)s)")
+    parser.add_argument(
+        "--workers", type=whole_number(1, cores), default=cores, metavar="K", help="runs at once (%(default)s)"
+    )
     parser.add_argument(
         "--backend", default="local", metavar="NAME", help="local: processes here; ray: a Ray cluster (%(default)s)"
     )

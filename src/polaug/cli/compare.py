@@ -9,8 +9,19 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from polaug.checks import whole
-from polaug.cli.arguments import add_budget, add_envs, add_out, add_workers, budget, described, envs, names
+from polaug.cli.arguments import (
+    RUNS_ARE_KEPT,
+    add_budget,
+    add_envs,
+    add_out,
+    add_seeds,
+    add_workers,
+    budget,
+    described,
+    envs,
+    names,
+    seeds,
+)
 from polaug.cli.ending import run_and_tell
 from polaug.study.study import Study
 
@@ -26,16 +37,15 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--methods", default="ppo,ppo+pa", metavar="NAME[,NAME]", help="see `polaug list` (%(default)s)"
     )
-    parser.add_argument("--seeds", type=int, default=3, metavar="K", help="number of seeds (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="the first seed (%(default)s)")
+    add_seeds(parser, 3)
     add_budget(parser, steps=20_000)
+    parser.add_argument("--save-models", action="store_true", help="keep each run's model.zip, for `polaug watch`")
     add_workers(parser)
     add_out(parser, "runs/compare")
-    parser.set_defaults(command=run)
+    parser.set_defaults(command=run, interrupted=RUNS_ARE_KEPT)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the study."""
-    first, count = whole("seed", args.seed, 0), whole("seeds", args.seeds, 1)
-    study = Study.of(envs(args), names(args.methods), range(first, first + count), **budget(args))
+    study = Study.of(envs(args), names(args.methods), seeds(args), **budget(args), save_models=args.save_models)
     return run_and_tell(study, args)

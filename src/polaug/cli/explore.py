@@ -6,8 +6,17 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from polaug.checks import whole
-from polaug.cli.arguments import add_envs, add_out, described, envs, names
+from polaug.cli.arguments import (
+    RUNS_ARE_KEPT,
+    add_envs,
+    add_out,
+    add_seeds,
+    described,
+    envs,
+    names,
+    seeds,
+    whole_number,
+)
 from polaug.cli.progress import episode_bar
 from polaug.errors import unknown
 from polaug.exploration import METHODS, make_explorer
@@ -24,25 +33,23 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--explorer", default="committee", metavar="NAME[,NAME]", help="who drives (default: %(default)s)"
     )
-    parser.add_argument("--episodes", type=int, default=40, metavar="N", help="episodes per seed (%(default)s)")
-    parser.add_argument("--seeds", type=int, default=3, metavar="K", help="number of seeds (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="the first seed (%(default)s)")
+    parser.add_argument(
+        "--episodes", type=whole_number(1, 40), default=40, metavar="N", help="episodes per seed (%(default)s)"
+    )
+    add_seeds(parser, 3)
     add_out(parser, "runs/explore")
-    parser.set_defaults(command=run)
+    parser.set_defaults(command=run, interrupted=RUNS_ARE_KEPT)
 
 
 def run(args: argparse.Namespace) -> None:
     """Every task, explorer and seed that is not finished yet, one after the other."""
-    whole("episodes", args.episodes, 1)
-    whole("seeds", args.seeds, 1)
-    whole("seed", args.seed, 0)
     tasks = list(dict.fromkeys(task(name) for name in envs(args)))
     explorers = list(dict.fromkeys(names(args.explorer)))
     for name in explorers or [args.explorer]:
         if name not in METHODS:
             raise unknown("explorer", name, METHODS)
     _check_fit(tasks, explorers)
-    cells = [(t, n, s) for t in tasks for n in explorers for s in range(args.seed, args.seed + args.seeds)]
+    cells = [(t, n, s) for t in tasks for n in explorers for s in seeds(args)]
     with episode_bar(len(cells) * args.episodes) as advance:
         for found, name, seed in cells:
             _run(args, found, name, seed, advance)

@@ -9,8 +9,7 @@ import argparse
 import sys
 from typing import Any
 
-from polaug.checks import whole
-from polaug.cli.arguments import add_budget, add_out, add_workers, budget, described, names
+from polaug.cli.arguments import RUNS_ARE_KEPT, add_budget, add_out, add_seeds, add_workers, budget, described, names
 from polaug.cli.ending import run_and_tell
 from polaug.errors import PolaugError
 
@@ -20,14 +19,14 @@ _EXAMPLE = "example:\n  polaug paper --seeds 10 --episodes 100 --out runs/paper"
 def add_parser(commands: Any) -> None:
     """`polaug paper`."""
     parser = commands.add_parser("paper", **described(f"{__doc__}\n{_EXAMPLE}"))
-    parser.add_argument("--seeds", type=int, default=10, metavar="K", help="number of seeds (%(default)s)")
+    add_seeds(parser, 10, first=False)
     parser.add_argument(
         "--methods", default=None, metavar="NAME[,NAME]", help="other methods than the paper's and ours"
     )
     add_budget(parser, steps=40_000, episodes=100)
     add_workers(parser)
     add_out(parser, "runs/paper")
-    parser.set_defaults(command=run)
+    parser.set_defaults(command=run, interrupted=RUNS_ARE_KEPT)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -35,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     from polaug.study.paper import paper_study
 
     chosen: dict[str, Any] = {} if args.methods is None else {"methods": names(args.methods)}
-    study = paper_study(whole("seeds", args.seeds, 1), **budget(args) | chosen)
+    study = paper_study(args.seeds, **budget(args) | chosen)
     code = run_and_tell(study, args)
     from polaug.study.paper_figures import figures
 

@@ -20,10 +20,11 @@ from polaug.study.board import Board
 from polaug.study.pool import Event
 
 if TYPE_CHECKING:
-    from polaug.study.recorder import Progress as Step
+    from polaug.study.progress import Progress as Step
 
 _NARROW = 90
-_LOG_EVERY = 10.0  # seconds between lines of a single run in a log
+_LOG_EVERY = 10.0  # seconds between lines of a single run in a log,
+_STUDY_LOG_EVERY = 30.0  # and the most between two lines of a study
 
 
 @contextmanager
@@ -52,31 +53,52 @@ def episode_bar(total: int) -> Iterator[Callable[[str, int], None]]:
 
 @contextmanager
 def training(label: str) -> Iterator[Callable[[Step], None]]:
-    """For one agent: steps, the last return, who drove, what the agent does alone, the time left."""
+    """For one agent: steps of how many, the last return and who drove it, what the agent does alone, the time left."""
     console = Console(stderr=True)
-    started = time.monotonic()
+    started = due = time.monotonic()
     if not console.is_terminal:
-        due = started
+        print(f"{label}: starting", file=sys.stderr, flush=True)
 
         def report(step: Step) -> None:
             nonlocal due
             if time.monotonic() >= due or step.step >= step.steps:
                 due = time.monotonic() + _LOG_EVERY
-                left = (time.monotonic() - started) * (step.steps / step.step - 1.0)
-                print(f"{label}: {step.step:,} of {step.steps:,} steps, {_spoken(step)}, {clock(left)} left",
-                      file=sys.stderr, flush=True)  # fmt: skip
+                print(f"{label}: {', '.join(_spoken(step, started))}", file=sys.stderr, flush=True)
 
         yield report
         return
-    with _bar(console, TextColumn("{task.fields[count]}", markup=False)) as bar:
-        number = bar.add_task(label, total=None, count="")
+    with Live(under_way(label, None, started, console.width), console=console, transient=True) as live:
 
         def advance(step: Step) -> None:
-            words = _short(step) if console.width < _NARROW else f"{label} · {_spoken(step)}"
-            count = f"{step.step:,}" if console.width < _NARROW else f"{step.step:,}/{step.steps:,}"
-            bar.update(number, total=step.steps, completed=min(step.step, step.steps), description=words, count=count)
+            live.update(under_way(label, step, started, console.width))
 
         yield advance
+
+
+def under_way(label: str, step: Step | None, started: float, width: int) -> Group:
+    """A run on a terminal: its name, a bar, and below it as many facts to a line as fit."""
+    share = 0.0 if step is None else min(1.0, step.step / max(step.steps, 1))
+    bar = Table.grid()  # a bar alone would not end its line
+    bar.add_row(ProgressBar(1.0, share, max(8, min(width - 2, 60))))
+    lines: list[str] = []
+    for fact in ["starting"] if step is None else _spoken(step, started):
+        if lines and len(lines[-1]) + len(fact) + 3 <= width:
+            lines[-1] += f" · {fact}"
+        else:
+            lines.append(fact)
+    name, *facts = (Text(line, no_wrap=True, overflow="ellipsis") for line in (label, *lines))
+    return Group(name, bar, *facts)
+
+
+def _spoken(step: Step, started: float) -> list[str]:
+    """Where a run is, each fact with its name."""
+    left = (time.monotonic() - started) * (step.steps / max(step.step, 1) - 1.0)
+    facts = [f"{step.step:,} of {step.steps:,} steps", f"{clock(max(left, 0.0))} left"]
+    if not math.isnan(step.return_):
+        facts.append(f"last return {number(step.return_)}, {step.actor} drove")
+    if not math.isnan(step.evaluation):
+        facts.append(f"agent alone {number(step.evaluation)}")
+    return facts
 
 
 def _bar(console: Console, count: ProgressColumn) -> Progress:
@@ -85,22 +107,17 @@ def _bar(console: Console, count: ProgressColumn) -> Progress:
     return Progress(words, BarColumn(width), count, TimeRemainingColumn(compact=True), console=console, transient=True)
 
 
-def _spoken(step: Step) -> str:
-    alone = "" if math.isnan(step.evaluation) else f", agent alone {number(step.evaluation)}"
-    return f"return {number(step.return_)} ({step.actor} drove){alone}"
-
-
-def _short(step: Step) -> str:
-    return f"{number(step.return_)} {step.actor}"
-
-
 class StudyTable:
-    """Called by the runner: a table on a terminal, a line per finished run in a log. Use it in a `with` block."""
+    """Called by the runner: a table on a terminal; in a log a line when a run starts or ends, and now and then between.
 
-    def __init__(self) -> None:
+    `plan` is said first. Use it in a `with` block.
+    """
+
+    def __init__(self, plan: str = "") -> None:
         self._console = Console(stderr=True)
         self._live = Live(console=self._console, transient=True, auto_refresh=False)
         self._drawn = 0.0
+        self._plan, self._said = plan, time.monotonic()
 
     def __enter__(self) -> StudyTable:
         if self._console.is_terminal:
@@ -112,17 +129,40 @@ class StudyTable:
             self._live.__exit__(None, None, None)
 
     def __call__(self, board: Board, event: Event | None) -> None:
-        """Draw, at most twice a second; in a log, say what ended."""
+        """Draw, at most twice a second; in a log, say what started and ended, and after a while how far it is."""
+        if self._plan:
+            before = f"; {board.reused} finished before" if board.reused else ""
+            self._say(self._plan + before)
+            self._plan = ""
+        terminal = self._console.is_terminal
         if event is not None and event.kind in ("done", "failed", "died"):
-            self._console.print(ended(board, event), markup=False, highlight=False, soft_wrap=True)
-        if self._console.is_terminal and (event is None or time.monotonic() - self._drawn > 0.5):
+            self._say(ended(board, event))
+        elif not terminal and event is not None and event.kind == "started":
+            self._say(f"[{_over(board)}/{board.total}] {event.cell.name}: started")
+        elif not terminal and time.monotonic() - self._said >= _STUDY_LOG_EVERY:
+            self._say(f"[{_over(board)}/{board.total}] {between(board)}")
+        if terminal and (event is None or time.monotonic() - self._drawn > 0.5):
             self._drawn = time.monotonic()
             self._live.update(drawn(board, self._console.width), refresh=True)
+
+    def _say(self, line: str) -> None:
+        self._said = time.monotonic()
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _over(board: Board) -> int:
+    return board.reused + len(board.done) + len(board.failed)
+
+
+def between(board: Board) -> str:
+    """One line on the runs under way."""
+    runs = (f"{run.cell.name} {run.share:.0%}" for run in board.running.values())
+    return f"running: {', '.join(runs)}; {clock(board.seconds_left)} left"
 
 
 def ended(board: Board, event: Event) -> str:
     """One line for a run that is over."""
-    over = board.reused + len(board.done) + len(board.failed)
+    over = _over(board)
     if event.kind == "done":
         run = board.done[-1]
         last = "" if run.progress is None else f", agent alone {number(run.progress.evaluation)}"
@@ -138,7 +178,7 @@ def ended(board: Board, event: Event) -> str:
 
 def drawn(board: Board, width: int) -> Group:
     """The state of the study: a bar, the counts, and a row for each run under way."""
-    over = board.reused + len(board.done) + len(board.failed)
+    over = _over(board)
     counts = (
         f"{over - len(board.failed)} of {board.total} done, {len(board.running)} running, "
         f"{len(board.failed)} failed, {clock(board.seconds_left)} left"

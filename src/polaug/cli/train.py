@@ -13,12 +13,13 @@ import inspect
 import json
 import types
 import typing
+from pathlib import Path
 from typing import Any
 
-from polaug.cli.arguments import add_budget, add_envs, add_out, budget, described, envs
+from polaug.cli.arguments import add_budget, add_envs, add_out, add_seed, budget, described, envs
 from polaug.cli.progress import clock, number, training
 from polaug.config import Augmentation
-from polaug.errors import PolaugError, invalid
+from polaug.errors import InvalidInputError, PolaugError, invalid
 from polaug.study.folder import run_path
 from polaug.study.methods import ALGORITHMS, Method, check_fit, method
 from polaug.study.tasks import task
@@ -38,7 +39,7 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser("train", **described(f"{__doc__}\n{_EXAMPLE}"))
     add_envs(parser, many=False)
     parser.add_argument("--algo", default="ppo", metavar="NAME", help="algorithm or method (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="(%(default)s)")
+    add_seed(parser)
     add_budget(parser, steps=20_000)
     add_out(parser, "runs/train")
     settings = parser.add_argument_group("augmentation (every default is meant to be left alone)")
@@ -47,9 +48,9 @@ def add_parser(commands: Any) -> None:
         kind = _reader(hints[field.name])
         settings.add_argument(
             FLAGS[field.name], dest=f"augmentation_{field.name}", type=kind, default=None, metavar=_word(kind),
-            help=texts[field.name].replace("%", "%%"),
+            help=_with_default(texts[field.name], field).replace("%", "%%"),
         )  # fmt: skip
-    parser.set_defaults(command=run)
+    parser.set_defaults(command=run, interrupted="the run is not finished, and the same command starts it anew")
 
 
 def _texts() -> dict[str, str]:
@@ -61,6 +62,13 @@ def _texts() -> dict[str, str]:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and isinstance(following, ast.Expr):
             texts[node.target.id] = str(getattr(following.value, "value", ""))
     return texts
+
+
+def _with_default(text: str, field: dataclasses.Field[Any]) -> str:
+    """The sentence, and what it means to leave the flag out."""
+    if field.default is None:
+        return text.replace("None: ", "Default: ")
+    return f"{text} Default: {'none' if field.default is dataclasses.MISSING else field.default}."
 
 
 def _reader(hint: Any) -> Any:
@@ -97,7 +105,19 @@ def chosen_method(args: argparse.Namespace) -> Method:
         if given:
             raise invalid("--algo", "this one is not augmented", args.algo, "Leave out the flags of the augmentation.")
         return found
-    return found.with_augmentation(**given)
+    try:
+        return found.with_augmentation(**given)
+    except InvalidInputError as fault:
+        raise _as_flag(fault, given) from fault
+
+
+def _as_flag(fault: InvalidInputError, given: dict[str, Any]) -> InvalidInputError:
+    """The same message with the flag in place of the field, which is what was typed."""
+    text = str(fault)
+    name = next((name for name in given if text.startswith(f"{name}: ")), None)
+    if name is None:
+        return fault
+    return type(fault)(text.replace(f"{name}: ", f"{FLAGS[name]}: ", 1).replace(f" {name}=", f" {FLAGS[name]} "))
 
 
 def run(args: argparse.Namespace) -> None:
@@ -129,16 +149,26 @@ def run(args: argparse.Namespace) -> None:
     if before:
         print("this run was finished before and is not repeated; --seed or --out for another")
     print(f"agent alone: {number(float(evaluations.means[-1]))} in the end{_solved(result)}")
-    print(f"model: {path / 'model.zip'}")
+    print(_model(path / "model.zip"))
     print(f"run: {path}")
     print(report)
 
 
+def _model(file: Path) -> str:
+    if file.exists():
+        return f"model: {file}"
+    return "no model: this run was finished by something that kept none; --seed or --out trains another"
+
+
 def _solved(result: Any) -> str:
+    """When the threshold was first reached, and whether the level was kept."""
+    from polaug.study.survival import kept
+
+    steps, means = result.evaluations.steps, result.evaluations.means
     if result.threshold is None:
-        return f", {number(float(result.evaluations.means.max()))} at best"
-    good = result.evaluations.steps[result.evaluations.means >= result.threshold]
-    what = f"first solved ({number(result.threshold)}) after {int(good[0]):,} steps" if len(good) else (
-        f"never solved ({number(result.threshold)})"
-    )  # fmt: skip
-    return f", {what}"
+        return f", {number(float(means.max()))} at best"
+    good, goal = steps[means >= result.threshold], number(result.threshold)
+    if not len(good):
+        return f", never solved ({goal})"
+    after = {True: " and kept", False: " but lost again", None: ""}[kept(steps, means, result.threshold)]
+    return f", first solved ({goal}) after {int(good[0]):,} steps{after}"

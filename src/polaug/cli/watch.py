@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from polaug.cli.arguments import described
+from polaug.cli.arguments import add_seed, described, positive_number, whole_number
 from polaug.cli.progress import episode_bar
 
 _EXAMPLE = """examples:
@@ -23,12 +23,16 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("agent.gif"), metavar="FILE", help=".gif or .mp4 (%(default)s)"
     )
-    parser.add_argument("--episodes", type=int, default=3, metavar="N", help="(%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the first episode's start (%(default)s)")
+    parser.add_argument("--episodes", type=whole_number(1, 3), default=3, metavar="N", help="(%(default)s)")
+    add_seed(parser, "of the first episode's start (%(default)s)")
     parser.add_argument("--env", default=None, metavar="ENV", help="where it plays (a run folder says it)")
     parser.add_argument("--algo", default=None, metavar="NAME", help="who saved it (the file says it)")
-    parser.add_argument("--fps", type=float, default=None, metavar="X", help="steps per second (the environment's own)")
-    parser.add_argument("--width", type=int, default=None, metavar="N", help="of the picture, in pixels (664)")
+    parser.add_argument(
+        "--fps", type=positive_number(30), default=None, metavar="X", help="steps per second (the environment's own)"
+    )
+    parser.add_argument(
+        "--width", type=whole_number(160, 640), default=None, metavar="N", help="of the picture, in pixels (664)"
+    )
     parser.add_argument(
         "--vecnormalize", type=Path, default=None, metavar="FILE",
         help="what VecNormalize.save() wrote, for an agent trained under it (a pickle: trusted)",

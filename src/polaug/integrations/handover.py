@@ -115,7 +115,7 @@ class Handover(Standing):
         """A time limit is longer than a spell: judge whole episodes from now on, and forget returns of parts."""
         if not self._spell < length <= _LONGEST_SPELL:
             return
-        self._spell, self._best, self._led = length, -np.inf, False
+        self._spell, self._best, self._hope, self._led = length, -np.inf, -np.inf, False
         self._clear()
         if self._champion is not None:
             self._champion.abdicate()

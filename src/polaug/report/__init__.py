@@ -10,7 +10,7 @@ tables.py    HTML tables, and the same rows for the download
 sections.py  HTML around the charts
 page.py      the page: HTML, style, script, data
 figures.py   PNG and PDF with matplotlib
-palette.py, digits.py   colours and dashes; numbers for people
+palette.py, digits.py, dimensions.py   colours and dashes; numbers for people; names of observations
 assets/      the page's style and script, as they are read
 vendor/      Plotly
 """

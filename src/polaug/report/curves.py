@@ -41,7 +41,7 @@ def bands(values: Any, samples: int = _MANY) -> dict[str, tuple[Any, Any, Any]]:
 
 
 def _told(grid: Grid, samples: int) -> dict[str, Any]:
-    told = {"x": short(grid.x, 6)} | {
+    told = {"x": short(grid.x, 6), "longest": short(grid.longest, 6)} | {
         name: short(np.stack(band), 4) for name, band in bands(grid.values, samples).items()
     }
     return told if grid.share is None else told | {"share": short(grid.share, 3)}

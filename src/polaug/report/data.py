@@ -9,6 +9,7 @@ from typing import Any
 
 from polaug.report.curves import bootstrap_samples, choices, curves
 from polaug.report.digits import shown
+from polaug.report.dimensions import dimension_name
 from polaug.report.grids import AXES
 from polaug.report.heat import packed_within
 from polaug.report.overall import overall
@@ -52,6 +53,7 @@ def _task(name: str, mine: list[Run], order: list[str], samples: int) -> dict[st
         "methods": sorted(by_method),
         "explored": led and any("agent" in run.episodes.actors for run in mine),
         "samples": samples,
+        "seeds": max(map(len, by_method.values())),
         "curves": {k: curves(same, samples) for k, same in by_method.items()},
         "choices": {k: found for k, same in by_method.items() if (found := choices(same))},
         "heat": {k: run for k, run in drawn.items() if run is not None},
@@ -64,19 +66,22 @@ def _pack_heat(tasks: list[dict[str, Any]]) -> None:
     runs: list[Run] = [task["heat"][k] for task, k in places]
     maps: list[State] = [run.maps for run in runs if run.maps is not None]
     for (task, k), run, packed in zip(places, runs, packed_within(maps), strict=True):
-        task["heat"][k] = packed | {"seed": run.seed, "words": _slice(packed, run.seed)}
+        names = [dimension_name(run, place) for place in packed["dimensions"]]
+        task["heat"][k] = packed | {"seed": run.seed, "names": names, "words": _slice(packed, run, names)}
 
 
-def _slice(packed: dict[str, Any], seed: int) -> str:
+def _slice(packed: dict[str, Any], run: Run, names: list[str]) -> str:
     """Which part of the observations is drawn, in words."""
-    (i, j), median = packed["dimensions"], packed["median"]
+    median, seed = packed["median"], run.seed
     if len(median) <= 2:
-        return f"Seed {seed}. To the right dimension {i} of the observations, upwards dimension {j}; bare: not seen."
+        return f"Seed {seed}. To the right {names[0]}, upwards {names[1]}; bare: not seen."
     others = ", ".join(
-        f"{d}: {shown(value)}" for d, value in enumerate(median) if d not in (i, j) and value is not None
+        f"{dimension_name(run, d)} {shown(value)}"
+        for d, value in enumerate(median)
+        if d not in packed["dimensions"] and value is not None
     )
     why = "which move Q̂ most" if "singular" in packed else "which tell most about the return"
     return (
-        f"Seed {seed}. To the right dimension {i}, upwards dimension {j} of {len(median)}, {why}. Visits and Q̃ count "
+        f"Seed {seed}. To the right {names[0]}, upwards {names[1]}: of {len(median)} those {why}. Visits and Q̃ count "
         f"all states; Q̂ and its uncertainty are a slice through the median of the states seen ({others})."
     )

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 
 from polaug.report.curves import bands
 from polaug.report.digits import shown
+from polaug.report.dimensions import dimension_name
 from polaug.report.grids import evaluations, training
 from polaug.report.palette import in_order, look
 from polaug.state import State
@@ -92,7 +93,7 @@ def _at_work(maps: State, run: Run) -> Figure:
         image = axes.imshow(cells.T, origin="lower", extent=(left, right, bottom, top), aspect="auto", cmap="cividis",
                             norm=norm, interpolation="nearest")  # fmt: skip
         i, j = maps["dimensions"].tolist()
-        axes.set(xlabel=f"dimension {i}", ylabel=f"dimension {j}" if at == 1 else "", title=titles[name])
+        axes.set(xlabel=dimension_name(run, i), ylabel=dimension_name(run, j) if at == 1 else "", title=titles[name])
         bar = figure.colorbar(image, ax=axes)
         bar.outline.set_visible(False)
     steps = shown(float(maps["steps"][-1]))

@@ -24,21 +24,25 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Grid:
-    """Values (seeds, points) at x (points,); for training also the share of steps that the explorer took."""
+    """Values (seeds, points) at x (points,), and where the longest run ends; for training also the explorer's share."""
 
     x: Array
     values: Array
+    longest: float
     share: Array | None = None
+    """Of the steps, those that the explorer took."""
 
 
 def training(runs: Sequence[Run], axis: str, points: int = POINTS) -> Grid | None:
-    """Returns of training episodes; None if a run has no episode or no clock."""
+    """Returns of training episodes; None if a run has no episode or no clock, or nothing in common with another."""
     places = [_episode_places(run, axis) for run in runs]
     if any(place is None or not len(place) for place in places):
         return None
     found = [place for place in places if place is not None]
-    end = min(float(place[-1]) for place in found)
+    end, longest = (pick(float(place[-1]) for place in found) for pick in (min, max))
     count = min(points, *(int(np.searchsorted(place, end, "right")) for place in found))
+    if not count:  # one run was over before another's first episode
+        return None
     edges = np.linspace(0.0, end, count + 1)
     if axis == "episodes":
         edges = np.round(edges)
@@ -52,7 +56,7 @@ def training(runs: Sequence[Run], axis: str, points: int = POINTS) -> Grid | Non
         shares.append(_means(bins, led, lengths, count))
     table, share = np.array(values), np.mean(shares, axis=0)
     whole = np.isfinite(table).all(axis=0)  # before a run's first episode there is nothing to average
-    return Grid(edges[1:][whole], table[:, whole], share[whole])
+    return Grid(edges[1:][whole], table[:, whole], longest, share[whole])
 
 
 def evaluations(runs: Sequence[Run], axis: str, points: int = POINTS) -> Grid | None:
@@ -63,7 +67,8 @@ def evaluations(runs: Sequence[Run], axis: str, points: int = POINTS) -> Grid | 
     found = [table for table in tables if table is not None]
     if axis == "steps" and all(np.array_equal(table.steps, found[0].steps) for table in found):
         kept = np.unique(np.linspace(0, len(found[0].steps) - 1, points).round().astype(int))
-        return Grid(found[0].steps[kept].astype(float), np.array([table.means[kept] for table in found]))
+        x = found[0].steps[kept].astype(float)
+        return Grid(x, np.array([table.means[kept] for table in found]), float(x[-1]))
     places = [_places(run, table.steps, axis) for run, table in zip(runs, found, strict=True)]
     if any(place is None for place in places):
         return None
@@ -71,7 +76,8 @@ def evaluations(runs: Sequence[Run], axis: str, points: int = POINTS) -> Grid | 
     start, end = max(float(place[0]) for place in known), min(float(place[-1]) for place in known)
     count = min(points, *(len(place) for place in known))
     x = np.linspace(start, end, count) if end > start else np.array([max(start, end)])
-    return Grid(x, np.array([np.interp(x, place, table.means) for place, table in zip(known, found, strict=True)]))
+    values = [np.interp(x, place, table.means) for place, table in zip(known, found, strict=True)]
+    return Grid(x, np.array(values), max(float(place[-1]) for place in known))
 
 
 def _episode_places(run: Run, axis: str) -> Array | None:

@@ -96,17 +96,25 @@ def page(runs: Sequence[Run]) -> str:
     plotly = _asset("vendor/plotly-cartesian.min.js")
     script = "\n".join(_asset(f"assets/{name}") for name in SCRIPTS)
     return _PAGE.format(
-        title="Policy Augmentation: what was learnt" if trained else "Exploration: what was found",
+        title=_title(runs, trained),
         subtitle=_subtitle(runs, data), policy=_policy(plotly, script),
         style=_asset("assets/page.css") + _swatches(data),
         body="\n".join(part for part in body if part), data=embedded(data), plotly=plotly, script=script,
     )  # fmt: skip
 
 
+def _title(runs: Sequence[Run], trained: bool) -> str:
+    """A single run has a name; several have a question."""
+    if len(runs) == 1:
+        return escape(f"{runs[0].method} on {runs[0].task}")
+    return "Policy Augmentation: what was learnt" if trained else "Exploration: what was found"
+
+
 def _subtitle(runs: Sequence[Run], data: dict[str, Any]) -> str:
     steps = sum(int(run.done.get("steps", run.steps[-1])) for run in runs)
     parts = (_counted(len(data["tasks"]), "task"), _counted(len(data["methods"]), "method"), _counted(len(runs), "run"))
-    return f"{', '.join(parts)}; {steps:,} environment steps, all of them counted. polaug {polaug.__version__}."
+    what = f"One run, seed {runs[0].seed}" if len(runs) == 1 else ", ".join(parts)
+    return f"{what}; {steps:,} environment steps, all of them counted. polaug {polaug.__version__}."
 
 
 def _counted(number: int, noun: str) -> str:

@@ -31,10 +31,15 @@ def controls(data: dict[str, Any]) -> str:
         for k, method in enumerate(data["methods"])
     )
     everyone = '<button type="button" data-all="show">all</button><button type="button" data-all="hide">none</button>'
+    many = len(data["methods"])
+    methods = (
+        f'<div class="legend" role="group" aria-label="Methods shown">{legend}{everyone if many > 4 else ""}</div>'
+    )
+    several = any(task["seeds"] > 1 for task in data["tasks"])  # one run is its own mean
+    statistic = _switch("statistic", "Curves", _STATISTICS) if several else ""
     return f"""<div class="controls" role="region" aria-label="Switches for all charts">
-<div class="row">{_switch("statistic", "Curves", _STATISTICS)}{_switch("axis", "by", axes)}</div>
-<div class="legend" role="group" aria-label="Methods shown">{legend}{everyone if len(data["methods"]) > 4 else ""}</div>
-</div>"""
+<div class="row">{statistic}{_switch("axis", "by" if several else "Curves by", axes)}</div>
+{methods if many > 1 else ""}</div>"""
 
 
 def task_section(
@@ -43,7 +48,7 @@ def task_section(
     """One task: the headline, the curves, and Q̂ at work."""
     kinds = {kind for curves in task["curves"].values() for kind in curves}
     goal = "no threshold" if task["threshold"] is None else f"solved from {shown(task['threshold'])} on"
-    tables = (headline_table(rows, order) + _READ if rows else "") + (
+    tables = (headline_table(rows, order) + _read(rows) if rows else "") + (
         explored_table(explored, order) if explored else ""
     )
     charts = "".join(_curve(k, task, kind) for kind in ("evaluation", "training") if kind in kinds)
@@ -55,11 +60,21 @@ def task_section(
 </section>"""
 
 
-_READ = (
-    '<p class="soft">Steps until the agent’s own deterministic policy reaches the threshold: median over seeds, those '
-    "that never do counted as such. Speed-up: how many times as many steps the other needs. Chance to be better: that "
-    "a run ends higher than one of the other’s. Small print: 95 % intervals.</p>"
-)
+def _read(rows: Sequence[Headline]) -> str:
+    """How to read the headline, as far as it has these columns."""
+    several, compared = any(row.seeds > 1 for row in rows), any(row.improvement for row in rows)
+    median = ": median over seeds, those that never do counted as such" if several else ""
+    words = f"Steps until the agent’s own deterministic policy reaches the threshold{median}. "
+    if several:
+        words += "Kept it: of those that did and were seen afterwards, how many stayed within a tenth "
+    else:
+        words += "Kept it: whether it then stayed within a tenth "
+    words += "of the threshold for the next 20,000 steps. "
+    if compared:
+        words += "Speed-up: how many times as many steps the other needs (neither in time: both medians lie beyond the "
+        words += "budget). Chance to be better: that a run ends higher "
+        words += "than one of the other’s. "
+    return f'<p class="soft">{words}{"Small print: 95 % intervals." if several else ""}</p>'
 
 
 def overall_section(data: dict[str, Any]) -> str:
@@ -111,13 +126,14 @@ def _curve(k: int, task: dict[str, Any], kind: str) -> str:
         title, words = "Training returns", "Every episode of training, whoever drove it."
         if task["explored"]:
             words += " The strips below the axis are filled while the explorer acts, and bare once the agent does."
-    words += f" Bands: 95 % intervals of the interquartile mean ({task['samples']} bootstrap samples), or one std."
+    if task["seeds"] > 1:
+        words += f" Bands: 95 % intervals of the interquartile mean ({task['samples']} bootstrap samples), or one std."
     tall = kind == "training" and task["explored"]
     rows = f' style="--rows:{len(task["methods"])}"' if tall else ""
     return f"""<figure class="card"><h3>{title}</h3>
 <div class="plot tall waiting" data-task="{k}" data-kind="{kind}" role="img"
  aria-label="{title} on {escape(task["name"])}"{rows}></div>
-<figcaption>{words}</figcaption>
+<figcaption>{words} <span class="ends"></span></figcaption>
 <details data-table="{kind}"><summary>Table</summary><div class="scroll" tabindex="0"></div></details></figure>"""
 
 

@@ -11,7 +11,7 @@ from polaug.report.digits import shown
 from polaug.report.summary import Group, first_success
 from polaug.study.results import Run
 from polaug.study.summary import Headline, headline, own_baseline
-from polaug.study.wording import ratio
+from polaug.study.wording import UNCLEAR, keeping, ratio
 
 _UNKNOWN = (math.nan, math.nan, math.nan)
 
@@ -21,13 +21,15 @@ Cell = tuple[str, Any]
 
 def headline_rows(headlines: Sequence[Headline]) -> list[list[Any]]:
     """The headline as a table for machines, one row for each comparison with a baseline."""
-    head = ["task", "method", "seeds", "steps_to_threshold", "low", "high", "share_never", "kept", "final_iqm",
-            "final_low", "final_high", "first_episodes", "first_iqm", "first_low", "first_high", "baseline", "speed_up",
-            "speed_up_low", "speed_up_high", "improvement", "improvement_low", "improvement_high"]  # fmt: skip
+    head = [
+        "task", "method", "seeds", "steps_to_threshold", "low", "high", "share_never", "kept", "judged", "final_iqm",
+        "final_low", "final_high", "first_episodes", "first_iqm", "first_low", "first_high", "baseline", "speed_up",
+        "speed_up_low", "speed_up_high", "improvement", "improvement_low", "improvement_high",
+    ]  # fmt: skip
     rows: list[list[Any]] = [head]
     for row in headlines:
-        start = [row.task, row.method, row.seeds, *row.steps_to_threshold, row.share_never, row.kept, *row.final,
-                 row.first_episodes, row.first_100, *row.first_interval]  # fmt: skip
+        start = [row.task, row.method, row.seeds, *row.steps_to_threshold, row.share_never, row.kept, row.judged,
+                 *row.final, row.first_episodes, row.first_100, *row.first_interval]  # fmt: skip
         for baseline in _baselines(row) or [""]:
             compared = [table.get(baseline) or _UNKNOWN for table in (row.speed_ups, row.improvement)]
             rows.append([_written(value) for value in (*start, baseline, *compared[0], *compared[1])])
@@ -41,19 +43,22 @@ def headlines(runs: Sequence[Run]) -> list[Headline]:
 
 
 def headline_table(rows: Sequence[Headline], order: Sequence[str]) -> str:
-    """One task's methods."""
-    episodes = rows[0].first_episodes
-    against = "against: speed-up · chance to be better"
-    heads = ("method", "steps to threshold", "never got there", against, "final return", f"first {episodes} episodes",
-             "seeds")  # fmt: skip
+    """One task's methods; columns that would say nothing are left out."""
+    episodes, lone = rows[0].first_episodes, all(row.seeds == 1 for row in rows)
+    compared = any(_baselines(row) for row in rows)
+    against = ["against: speed-up · chance to be better"] if compared else []
+    heads = ["method", "steps to threshold", *([] if lone else ["never got there"]), "kept it", *against,
+             "final return", f"first {episodes} episodes", "seeds"]  # fmt: skip
     body = []
     for row in sorted(rows, key=lambda row: order.index(row.method)):
         times, never = row.steps_to_threshold, row.share_never
+        kept = {0.0: "no", 1.0: "yes"}.get(row.kept, "–") if lone and row.kept is not None else keeping(row)
         cells: list[Cell] = [
             (_name(row.method, order), row.method),
             (_interval(times, beyond="not reached"), _finite(times[0])),
-            ("–" if never is None else f"{100 * never:.0f} %", never),
-            _comparisons(row),
+            *([] if lone else [("–" if never is None else f"{100 * never:.0f} %", never)]),
+            (kept, row.kept),
+            *([_comparisons(row)] if compared else []),
             (_interval(row.final), _finite(row.final[0])),
             (_interval((row.first_100, *row.first_interval)), _finite(row.first_100)),
             (str(row.seeds), row.seeds),
@@ -136,7 +141,9 @@ def _against(row: Headline, name: str) -> str:
         words = ratio(faster)
         if words == "?":
             never = {math.inf: "it never got there", 0.0: "never got there"}
-            parts.append(never.get(faster.value, "neither got there"))
+            parts.append(never.get(faster.value, "neither in time"))
+        elif words == UNCLEAR:
+            parts.append(UNCLEAR)
         else:
             bounded = 0.0 < faster.value < math.inf  # otherwise the ratio itself is the bound
             parts.append(f"<b>{words.split(' [')[0]}</b> {_range(faster.low, faster.high) if bounded else ''}".rstrip())

@@ -12,7 +12,7 @@ from polaug.study.pool import Event
 from polaug.study.study import Cell
 
 if TYPE_CHECKING:
-    from polaug.study.recorder import Progress
+    from polaug.study.progress import Progress
 
 Pair = tuple[str, str]
 

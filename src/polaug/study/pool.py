@@ -24,7 +24,7 @@ from polaug.study.locking import TakenError
 from polaug.study.study import Cell, Study
 
 if TYPE_CHECKING:
-    from polaug.study.recorder import Progress
+    from polaug.study.progress import Progress
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 _PATIENCE = 10.0  # seconds for a killed study's workers to notice that it is gone

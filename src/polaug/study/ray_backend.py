@@ -19,7 +19,7 @@ from polaug.study.pool import Event, run_cell
 from polaug.study.study import Cell, Study
 
 if TYPE_CHECKING:
-    from polaug.study.recorder import Progress
+    from polaug.study.progress import Progress
 
 _RETRIES = 2  # of a cell whose worker dies
 _REMEDY = "Start one with `ray start --head`, and pass the address that it prints."
@@ -66,7 +66,8 @@ class RayPool:
         self._own = not ray.is_initialized()
         if self._own:
             _start(ray, workers, address)
-        self.size = workers if address is None else max(1, int(ray.cluster_resources().get("CPU", 1)))
+        cores = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        self.size = min(workers, cores) if address is None else cores
         self._study = ray.put(study)
         self._run = ray.remote(num_cpus=1, max_retries=_RETRIES)(remote_cell)
         self._news = ray.remote(num_cpus=0)(News).remote()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,26 +16,12 @@ from polaug.study.evaluation import Evaluator, undisturbed
 from polaug.study.explore import Episode
 from polaug.study.folder import RunFolder
 from polaug.study.maps import MapRecorder
+from polaug.study.progress import Progress
 from polaug.study.tasks import Task
 
 _SNAPSHOTS = 8  # looks at the maps in a run, evenly spaced: each costs as much as some dozens of steps,
 _APART = 1_250  # and so many are between two
 _PULSE = 0.25  # seconds between reports of progress
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Where a run is."""
-
-    step: int
-    steps: int
-    episode: int
-    return_: float
-    """Of the last training episode; NaN before the first has ended."""
-    actor: str
-    """Who drove it."""
-    evaluation: float
-    """The agent's last deterministic mean; NaN before the first."""
 
 
 class Recorder(BaseCallback):

@@ -28,6 +28,9 @@ _TICK = 0.5  # seconds between looks at the board
 class Backend(Protocol):
     """Who does the work: the pool of this machine, or a cluster."""
 
+    size: int
+    """How many cells run at once."""
+
     @property
     def free(self) -> int:
         """How many cells may be submitted now."""
@@ -106,6 +109,7 @@ def run_study(
                 pool = RayPool(study, folder, workers, address)
             else:
                 pool = Pool(study, folder, min(workers, len(board.waiting)))
+            board.workers = pool.size  # a cluster may have fewer than were asked for, or more
             try:
                 failures = _drive(pool, board, folder, progress)
             finally:

@@ -34,6 +34,8 @@ _SIGNS = (
     ("gae_lambda", "a2c"),
 )  # fmt: skip
 
+_LISTED = 5  # models that a message names
+
 
 @dataclass(frozen=True)
 class Players:
@@ -53,8 +55,19 @@ def find_file(model: str | os.PathLike[str]) -> Path:
     for candidate in (path / "model.zip", path, path.with_name(f"{path.name}.zip")):
         if candidate.is_file():
             return candidate
-    where = "the folder has no model.zip" if path.is_dir() else "there is no such file"
-    raise invalid("model", f"must be a saved agent, but {where}", str(model), "Check the path, or train one first.")
+    if not path.is_dir():
+        rule, remedy = "must be a saved agent, but there is no such file", "Check the path, or train one first."
+    else:
+        rule = "must be a saved agent, but the folder has no model.zip"
+        remedy = _below(path) or "`polaug train` saves one, and so does `polaug compare` with --save-models."
+    raise invalid("model", rule, str(model), remedy)
+
+
+def _below(folder: Path) -> str:
+    """The models in the folders below, by their run folders; empty if there are none."""
+    found = sorted(str(file.parent) for file in folder.rglob("model.zip"))
+    more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+    return f"Below it there {'is' if len(found) == 1 else 'are'} {', '.join(found[:_LISTED])}{more}." if found else ""
 
 
 def find_task(file: Path, env: str | Task | None) -> Task:

@@ -119,9 +119,9 @@ def budget(steps: int | None, episodes: int | None) -> None:
     """One of the two must be given."""
     if steps is None and episodes is None:
         raise invalid("steps", "steps or episodes must be given", None, "Pass for example steps=20000.")
-    for name, value in (("steps", steps), ("episodes", episodes)):
+    for name, value, example in (("steps", steps, 20_000), ("episodes", episodes, 100)):
         if value is not None:
-            whole(name, value, 1)
+            whole(name, value, 1, example=example)
 
 
 def run_settings(task: Task, method: Method, seed: int, **budgets: int | None) -> dict[str, Any]:

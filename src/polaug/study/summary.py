@@ -44,12 +44,14 @@ class Headline:
     steps_to_threshold: Estimate
     """Kaplan–Meier median."""
     kept: float | None
-    """The share of those seeds that stayed within a tenth of it for the next 20,000 steps, as far as they were seen."""
+    """The share of the `judged` that stayed within a tenth of it for the next 20,000 steps, as far as was seen."""
+    judged: int
+    """Of those seeds the ones that were evaluated again after they had reached it."""
     first_100: float
     """Interquartile mean over seeds of the mean training return of the first `first_episodes`, whoever drove."""
     first_interval: tuple[float, float]
     first_episodes: int
-    """100, or fewer if a run of the task has no more."""
+    """100, or fewer if a run of the task has no more; 0, and nothing known of them, if one has no whole episode."""
     final: Estimate
     """Interquartile mean over seeds of the agent's level at the end of the budget."""
     explorer_share: float | None
@@ -67,6 +69,11 @@ class Headline:
     def share_never(self) -> float | None:
         """The share of seeds that did not reach the threshold."""
         return None if self.reached is None else 1.0 - self.reached / self.seeds
+
+    @property
+    def keepers(self) -> int:
+        """Seeds of the `judged` that kept the level."""
+        return round((self.kept or 0.0) * self.judged)
 
 
 def headline(runs: Iterable[Run], baselines: Sequence[str] | None = None) -> list[Headline]:
@@ -118,7 +125,7 @@ def summary_json(runs: Iterable[Run], baselines: Sequence[str] | None = None) ->
     """The headlines as plain data for a JSON file: unknown is null, beyond the budget the string "inf"."""
     rows = []
     for row in headline(runs, baselines):
-        content = asdict(row) | {"share_never": row.share_never}
+        content = asdict(row) | {"share_never": row.share_never, "keepers": row.keepers}
         rows.append({name: _plain(value) for name, value in content.items()})
     return {"format": FORMAT, "level": 0.95, "rows": rows}
 
@@ -137,9 +144,6 @@ class _Cell:
 def _task(runs: list[Run], baselines: Sequence[str] | None) -> list[Headline]:
     threshold, budget = _threshold(runs), shared_budget(runs)
     episodes = min(FIRST_EPISODES, *(len(run.returns) for run in runs))
-    if not episodes:
-        empty = next(run for run in runs if not len(run.returns))
-        raise invalid("runs", "must hold at least one whole episode", str(empty.path), "Run it for longer.")
     cells = {method: _cell(list(mine), threshold, budget) for method, mine in groupby(runs, key=lambda run: run.method)}
     names = [name for name in cells if plain(name)] if baselines is None else [n for n in baselines if n in cells]
     return [
@@ -151,7 +155,7 @@ def _headline(
     method: str, cells: Mapping[str, _Cell], names: list[str], threshold: float | None, budget: int, episodes: int
 ) -> Headline:
     cell = cells[method]
-    first = estimate([area_under_first(run.returns, episodes) for run in cell.runs])
+    first = estimate([area_under_first(run.returns, episodes) for run in cell.runs]) if episodes else UNKNOWN
     shares = [_explored(run) for run in cell.runs]
 
     def against(compare: Callable[[_Cell, _Cell], Estimate], has: Callable[[_Cell], list[Any]]) -> dict[str, Estimate]:
@@ -162,7 +166,7 @@ def _headline(
         cell.runs[0].task, method, cell.runs[0].kind, len(cell.runs), threshold, budget,
         reached=sum(cell.reached) if cell.times else None,
         steps_to_threshold=censored_median(cell.times, np.array(cell.reached)) if cell.times else UNKNOWN,
-        kept=float(np.mean(cell.keeps)) if cell.keeps else None,
+        kept=float(np.mean(cell.keeps)) if cell.keeps else None, judged=len(cell.keeps),
         first_100=float(first.value), first_interval=(first.low, first.high), first_episodes=episodes,
         final=estimate(cell.finals) if cell.finals else UNKNOWN,
         explorer_share=float(np.mean(shares)),

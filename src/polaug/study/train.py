@@ -22,7 +22,8 @@ from polaug.study.folder import RunFolder, run_path
 from polaug.study.methods import Method
 from polaug.study.methods import method as find_method
 from polaug.study.normalization import NORMALIZATION, write_normalization
-from polaug.study.recorder import Progress, Recorder
+from polaug.study.progress import Progress
+from polaug.study.recorder import Recorder
 from polaug.study.results import Run, read_run
 from polaug.study.study import budget, run_settings
 from polaug.study.tasks import Task

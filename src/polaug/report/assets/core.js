@@ -57,7 +57,8 @@ class Chart {
     Plotly.react(this.box, made.traces, made.layout, {
       displaylogo: false,
       responsive: true,
-      modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+      displayModeBar: made.tools ? "hover" : false /* over a small picture it would hide some of it */,
+      modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "sendChartToCloud"] /* nothing leaves the page */,
     });
   }
 
@@ -88,8 +89,10 @@ const axis = (more = {}) => ({
   title: { text: more.title || "", standoff: 8, font: { size: 12.5, color: variable("--soft") } },
 });
 
+const touch = matchMedia("(pointer: coarse)");
 const layout = (more = {}) => ({
   autosize: true,
+  dragmode: false /* a finger that scrolls must not zoom */,
   margin: { l: 52, r: 14, t: 10, b: 44 },
   paper_bgcolor: "rgba(0,0,0,0)",
   plot_bgcolor: "rgba(0,0,0,0)",

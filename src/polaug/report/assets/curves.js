@@ -58,12 +58,38 @@ function stripTraces(task) {
   });
 }
 
+/* Whether a method's runs, or the methods, end at different places: runs of as many steps differ in episodes and time. */
+function endsDiffer(task, kind) {
+  const found = shownMethods(task).flatMap((method) => curveOf(task, method, kind) || []);
+  const ends = found.flatMap((curve) => [curve.x[curve.x.length - 1], curve.longest]);
+  return Math.max(...ends) > 1.02 * Math.min(...ends);
+}
+
+const endTraces = (traces) =>
+  traces
+    .filter((trace) => "meta" in trace)
+    .map(({ x, y, line }) => ({
+      x: x.slice(-1),
+      y: y.slice(-1),
+      mode: "markers",
+      marker: { color: line.color, size: 8, line: { width: 1.5, color: variable("--card") } },
+      hoverinfo: "skip",
+    }));
+
+function endWords(task, kind) {
+  if (!endsDiffer(task, kind)) return "";
+  return "A dot: there the first of a method’s runs is over; runs of as many steps differ in episodes and in time.";
+}
+
 function curveChart(task, kind) {
   const traces = curveTraces(task, kind);
+  if (endsDiffer(task, kind)) traces.push(...endTraces(traces));
   const strip = kind === "training" && task.explored ? stripTraces(task) : [];
   const rows = shownMethods(task).length;
   const share = strip.length ? Math.min(0.34, 0.05 + 0.022 * rows) : 0;
   const made = layout({
+    margin: { l: 52, r: 14, t: 30, b: 44 } /* room for the tools above the picture */,
+    dragmode: touch.matches ? false : "zoom",
     hovermode: "x unified",
     uirevision: axisOf(kind) /* a zoom stays while methods come and go */,
     xaxis: axis({
@@ -117,7 +143,7 @@ function curveChart(task, kind) {
     const lone = { x: [0], y: [task.threshold], mode: "markers", marker: { opacity: 0 }, hoverinfo: "skip" };
     traces.push(lone); /* so that the threshold is always within the picture */
   }
-  return { traces: [...traces, ...strip], layout: made };
+  return { traces: [...traces, ...strip], layout: made, tools: true };
 }
 
 /* About twelve rows of what the chart shows, in words. */

@@ -184,14 +184,14 @@ class HeatSection {
         ...(few ? { tickvals: Array.from({ length: layer.high + 1 }, (_, k) => k) } : {}),
       },
     };
-    const quiet = { showgrid: false, nticks: 5, automargin: false };
+    const quiet = (name) => ({ title: plain(name), showgrid: false, nticks: 5, automargin: false });
     return {
       traces: [trace],
       layout: layout({
-        margin: { l: 40, r: 52, t: 6, b: 26 },
+        margin: { l: 58, r: 52, t: 6, b: 42 },
         hovermode: "closest",
-        xaxis: axis(quiet),
-        yaxis: axis(quiet),
+        xaxis: axis(quiet(heat.names[0])),
+        yaxis: axis(quiet(heat.names[1])),
       }),
     };
   }

@@ -4,6 +4,7 @@ for (const box of document.querySelectorAll(".plot[data-kind]")) {
   const { kind } = box.dataset;
   const build = () => {
     box.setAttribute("aria-label", curveWords(task, kind));
+    box.closest("figure").querySelector(".ends").textContent = endWords(task, kind);
     return curveChart(task, kind);
   };
   new Chart(box, build);
