@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import polaug
-from polaug.exploration import look_ahead
+from polaug.exploration import imagination, look_ahead
 from polaug.exploration.geometry import farthest_points, polynomial, polynomial_size
 
 
@@ -64,8 +64,9 @@ def test_a_noise_dimension_loses_its_relevance():
 def test_visits_wear_off_the_novelty():
     explorer, _ = trained("MountainCar-v0", steps=300)
     laws, vision = explorer._member._visions[0]
-    far = np.array([0.4, 0.05])
-    z = (far - laws.centre) * laws.inverse
+    vision = vision._replace(known=0.1, novel=1.0)  # not those of a search that has seen all around it
+    z = np.array([1.2, 0.7])  # a corner of what was seen
+    far = z / laws.inverse + laws.centre
     novelty = [np.zeros(3), np.zeros(3)]
     look_ahead.look_ahead(laws, vision, np.clip(z, -3, 3), 0.99, np.zeros(3), novelty[0], True)
     for _ in range(30):
@@ -94,3 +95,32 @@ def test_polynomial_has_all_products_up_to_eight_dimensions(d):
     if d <= 8:
         products = [z[:, a] * z[:, b] for a in range(d) for b in range(a, d)]
         np.testing.assert_allclose(p[:, 1 + d :], np.column_stack(products))
+
+
+def test_values_above_the_bound_keep_their_order():
+    explorer, states = trained("MountainCar-v0", steps=400)
+    member = explorer._member
+    raw = states[:50].astype(float)
+    laws, vision = member._visions[0]
+    member._visions = [(laws, vision._replace(mean=vision.mean + 1e3, low=-1e6, optimum=1e6))]
+    lifted = member.values(raw)
+    assert (lifted.max(axis=1) <= 1e-9).all()  # no reward is positive, so no value can be
+    assert (lifted.std(axis=1) > 0).all()
+    member._visions = [(laws, vision._replace(low=-1e6, optimum=1e6))]
+    np.testing.assert_array_equal(lifted.argmax(axis=1), member.values(raw).argmax(axis=1))
+
+
+def test_a_search_never_takes_everything_for_known():
+    """Small steps lead to near neighbours only: without a threshold of its own, all of them would count as known."""
+    explorer, _ = trained("MountainCar-v0", steps=190)
+    member = explorer._member
+    assert member.dynamics.laws is not None and not member.dynamics.laws.ends
+    rng = np.random.default_rng(0)
+    sample = member.dynamics.sample
+    dense = sample._replace(following=sample.z.copy())  # nothing leads anywhere new
+    scarce = imagination.imagine(
+        member.dynamics.laws, dense, None, member._hopes(), imagination.SEARCHING, 0.99, 3, rng
+    )
+    assert scarce.known < scarce.novel < 1.0
+    found = imagination.imagine(member.dynamics.laws, dense, None, member._hopes(), imagination.FOUND, 0.99, 3, rng)
+    assert (found.known, found.novel) == (0.1, 1.0)
