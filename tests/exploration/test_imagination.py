@@ -114,7 +114,8 @@ def test_a_search_never_takes_everything_for_known():
     """Small steps lead to near neighbours only: without a threshold of its own, all of them would count as known."""
     explorer, _ = trained("MountainCar-v0", steps=190)
     member = explorer._member
-    assert member.dynamics.laws is not None and not member.dynamics.laws.ends
+    assert member.dynamics.laws is not None
+    assert not member.dynamics.laws.ends
     rng = np.random.default_rng(0)
     sample = member.dynamics.sample
     dense = sample._replace(following=sample.z.copy())  # nothing leads anywhere new
@@ -122,5 +123,5 @@ def test_a_search_never_takes_everything_for_known():
         member.dynamics.laws, dense, None, member._hopes(), imagination.SEARCHING, 0.99, 3, rng
     )
     assert scarce.known < scarce.novel < 1.0
-    found = imagination.imagine(member.dynamics.laws, dense, None, member._hopes(), imagination.FOUND, 0.99, 3, rng)
+    found = imagination.imagine(laws, dense, None, hopes, imagination.FOUND, 0.99, 3, rng)
     assert (found.known, found.novel) == (0.1, 1.0)

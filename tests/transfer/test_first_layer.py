@@ -25,7 +25,8 @@ def bends_inside(layer, states):
 def test_units_bend_where_the_states_are_and_receive_every_input_alike():
     layer, first, rng = young()
     assert bends_inside(layer, STATES) < 0.2
-    assert first.fit(STATES, rng) and first.redrawn
+    assert first.fit(STATES, rng)
+    assert first.redrawn
     assert bends_inside(layer, STATES) == pytest.approx(1.0, abs=0.05)
     received = layer.weight.detach() * STATES.std(dim=0)
     assert float(received[:, 0].std() / received[:, 1].std()) == pytest.approx(1.0, abs=0.4)
@@ -46,7 +47,8 @@ def test_it_is_redrawn_only_when_the_states_spread_out():
 def test_a_trained_network_is_never_touched():
     layer, _, rng = young()
     loaded = FirstLayers(lambda: [layer], untrained=False)
-    assert not loaded.fit(STATES, rng) and not loaded.redrawn
+    assert not loaded.fit(STATES, rng)
+    assert not loaded.redrawn
     layer, first, rng = young()
     with torch.no_grad():
         layer.weight.add_(0.5)  # somebody has put other weights in
@@ -57,7 +59,7 @@ def test_a_trained_network_is_never_touched():
 
 @pytest.mark.parametrize("inputs", [STATES[:10], STATES.reshape(100, 2, 4)])
 def test_few_states_and_images_are_left_alone(inputs):
-    layer, first, rng = young()
+    _layer, first, rng = young()
     assert not first.fit(inputs, rng)
 
 
@@ -66,19 +68,21 @@ def test_a_constant_input_gets_finite_weights():
     states = STATES.clone()
     states[:, 1] = 5.0
     assert first.fit(states, rng)
-    assert torch.isfinite(layer.weight).all() and torch.isfinite(layer.bias).all()
+    assert torch.isfinite(layer.weight).all()
+    assert torch.isfinite(layer.bias).all()
     assert torch.isfinite(layer(states)).all()
 
 
 def test_saved_before_the_first_fit_and_after():
-    layer, first, rng = young()
+    _layer, first, rng = young()
     _, other, _ = young()
     other.load_state_dict(first.state_dict())
     assert other.fit(STATES, np.random.default_rng(0))
     first.fit(STATES, rng)
     _, again, _ = young()
     again.load_state_dict(first.state_dict())
-    assert again.redrawn and not again.fit(1.2 * STATES, rng)
+    assert again.redrawn
+    assert not again.fit(1.2 * STATES, rng)
     wrong = first.state_dict() | {"born.0": np.zeros((3, 2), np.float32)}
     with pytest.raises(StateError, match="another network"):
         again.load_state_dict(wrong)
