@@ -119,9 +119,8 @@ def test_a_search_never_takes_everything_for_known():
     rng = np.random.default_rng(0)
     sample = member.dynamics.sample
     dense = sample._replace(following=sample.z.copy())  # nothing leads anywhere new
-    scarce = imagination.imagine(
-        member.dynamics.laws, dense, None, member._hopes(), imagination.SEARCHING, 0.99, 3, rng
-    )
+    laws, hopes = member.dynamics.laws, member._hopes()
+    scarce = imagination.imagine(laws, dense, None, hopes, imagination.SEARCHING, 0.99, 3, rng)
     assert scarce.known < scarce.novel < 1.0
     found = imagination.imagine(laws, dense, None, hopes, imagination.FOUND, 0.99, 3, rng)
     assert (found.known, found.novel) == (0.1, 1.0)
