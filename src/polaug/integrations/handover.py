@@ -25,7 +25,7 @@ from polaug.state import State
 _HORIZON = 4_000  # steps over which the share is kept
 _LEAD_SHARE, _LEAST_LEAD_SHARE = 0.75, 0.15
 _FIRST_SHARE = 0.9  # before anybody leads
-_LEAST_LESSON = 0.3
+_LEAST_LESSON, _LAST_LESSON = 0.3, 0.15  # weights while the explorer leads, and below which there are no more
 _HOLD, _HOLD_PERIOD = 0.25, 10_000  # weight of repeated lessons, and its half-life in steps
 _EXAM_SHARE = 0.5
 _UNSEEN, _MOST_EXAMS = 500, 0.25  # steps without an exam; share of all steps
@@ -202,7 +202,8 @@ class Handover(Standing):
         # Later its exams tell, and the champion comes back from lessons that did harm.
         of_use = len(self._level) < 3 or self._without_lead < self._settings.patience
         settled = self.agent_leads or not of_use
-        return 0.0 if settled or fell or not self.in_form or self._fading < 0.05 else self._fading
+        fading = 0.5 ** (self._since_best / _IMPROVEMENT_PERIOD)
+        return 0.0 if settled or fell or not self.in_form or fading < _LAST_LESSON else fading
 
     def holding(self, taught_at: int) -> float:
         """Weight of lessons that only repeat what was taught up to the step `taught_at`."""

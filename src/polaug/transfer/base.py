@@ -26,7 +26,8 @@ from polaug.transfer.optimizer import TeachingOptimizer, input_factor
 
 Tensor = torch.Tensor
 
-_LABELLED = 8  # batches that a lesson labels
+_LABELLED = 8  # batches that a lesson labels at most,
+_PASSES = 5  # and how often it goes over them
 _LECTURES = 4  # lessons whose labels are in use: Q̂ wavers, and their votes average it out
 
 
@@ -156,7 +157,7 @@ class Lessons(Transfer):
     def teach(self, weight: float = 1.0) -> dict[str, float]:
         """Minibatches in proportion to how much the agent still disagrees, down to a tenth: lessons cost time."""
         # Labelling is cheap beside training, but not free: each lesson labels a few batches and goes over them again.
-        self._label(min(self._batches(weight), _LABELLED) * self.settings.teach_batch_size)
+        self._label(min(-(-self._batches(weight) // _PASSES), _LABELLED) * self.settings.teach_batch_size)
         return self.repeat(weight)
 
     def _batches(self, weight: float) -> int:
