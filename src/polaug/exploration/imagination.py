@@ -27,7 +27,7 @@ from polaug.exploration.look_ahead import NOVELTY_RIDGE, Vision, foresee
 _SHORTEST = 0.1  # length of a head
 _NOVELTY_CENTRES, _NOVELTY_LENGTH, _NOVELTY_SHORTEST = 60, 2.0, 0.15
 _KNOWN = 0.1  # a variance below this counts as known,
-_LITTLE = 0.3  # but if none exceeds this, what is above a third of the highest is where to go on
+_LITTLE = 0.05  # but if none exceeds this, what is above a third of the highest is where to go on
 _QUADRATIC_RIDGE = 1e-2
 _SWEEPS = 150  # at most: half-solved values play badly, and sweeps are cheap beside their matrices
 
