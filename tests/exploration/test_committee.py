@@ -42,7 +42,7 @@ def committee(env_id, seed=0, **options):
 def test_the_car_reaches_the_flag_in_a_few_episodes():
     runs = [play(*committee("MountainCar-v0", seed=seed), episodes=12)[0] for seed in range(3)]
     assert min(max(returns[:6]) for returns in runs) > -200
-    assert min(np.mean(returns[8:]) for returns in runs) > -160
+    assert np.mean([returns[8:] for returns in runs]) > -150
 
 
 def test_the_pole_is_balanced_in_a_few_dozen_episodes():

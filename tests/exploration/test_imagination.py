@@ -112,15 +112,10 @@ def test_values_above_the_bound_keep_their_order():
 
 def test_a_search_never_takes_everything_for_known():
     """Small steps lead to near neighbours only: without a threshold of its own, all of them would count as known."""
-    explorer, _ = trained("MountainCar-v0", steps=190)
-    member = explorer._member
-    assert member.dynamics.laws is not None
-    assert not member.dynamics.laws.ends
-    rng = np.random.default_rng(0)
-    sample = member.dynamics.sample
-    dense = sample._replace(following=sample.z.copy())  # nothing leads anywhere new
-    laws, hopes = member.dynamics.laws, member._hopes()
-    scarce = imagination.imagine(laws, dense, None, hopes, imagination.SEARCHING, 0.99, 3, rng)
-    assert scarce.known < scarce.novel < 1.0
-    found = imagination.imagine(laws, dense, None, hopes, imagination.FOUND, 0.99, 3, rng)
-    assert (found.known, found.novel) == (0.1, 1.0)
+    near, far = np.array([0.0, 0.01, 0.03]), np.array([0.0, 0.01, 0.6])
+    known, novel = imagination.thresholds(near, imagination.SEARCHING)
+    assert known < 0.03
+    assert novel == pytest.approx(0.03)
+    assert imagination.thresholds(far, imagination.SEARCHING) == (0.1, 1.0)
+    assert imagination.thresholds(near, imagination.FOUND) == (0.1, 1.0)
+    assert imagination.thresholds(np.zeros(3), imagination.SEARCHING) == (0.1, 1.0)

@@ -82,9 +82,7 @@ def imagine(
     there = flat * laws.relevance
     kernel = single_bumps(there, visited, visited_length).astype(np.float64)
     variance = 1.0 + np.einsum("ij,ij->i", kernel @ certainty, kernel)
-    most = float(variance.max())
-    scarce = style.searches and 1e-6 < most < _LITTLE
-    least, full = (most / 3.0, most) if scarce else (_KNOWN, 1.0)
+    least, full = thresholds(variance, style)
     novelty = np.clip((variance - least) / (full - least), 0.0, 1.0).reshape(len(anchors), n_actions)
 
     known = (1.0 - novelty) * ((1.0 - ends) * reward + ends * last_reward) + novelty * hopes.optimum
@@ -102,6 +100,12 @@ def imagine(
         centres, np.concatenate([w[:m] for w in solved]), lengths, quadratic, mean,
         visited, visited_length, certainty, counted, hopes.low, hopes.optimum, least, full,
     )  # fmt: skip
+
+
+def thresholds(variance: FloatArray, style: Style) -> tuple[float, float]:
+    """The variances below which a state counts as known, and above which as wholly novel."""
+    most = float(variance.max())
+    return (most / 3.0, most) if style.searches and 1e-6 < most < _LITTLE else (_KNOWN, 1.0)
 
 
 def _anchors(
