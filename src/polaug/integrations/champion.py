@@ -23,6 +23,7 @@ _RECORD = 16  # exams that speak for the champion
 _CREDIT = 4  # exams after a return that still speak for the champion, though the agent goes on learning
 _SURELY = 1.5  # standard errors
 _LEAST_SPREAD = 0.1  # of the range of returns
+_SLOWEST = 6  # halvings of the pace of an agent's own updates
 _FRESH = 5_000  # steps after which an exam says nothing about the present parameters
 
 Parameters = Mapping[str, torch.Tensor]
@@ -43,11 +44,17 @@ class Champion:
         self._credit = 0
         self.returns_to_it = 0
         """How often it had to be brought back."""
+        self._setbacks = 0  # of these, since it was crowned
 
     @property
     def exams(self) -> NDArray[np.float64]:
         """The champion's exams."""
         return self._record
+
+    @property
+    def pace(self) -> int:
+        """Only every so manieth of the agent's own updates should be made: they have ruined it too often."""
+        return int(2 ** min(self._setbacks, _SLOWEST)) if self.drifts else 1
 
     @property
     def on_trial(self) -> bool:
@@ -77,6 +84,7 @@ class Champion:
         if len(self._trial) >= _LEAST and (not self._best or self._better(scale)):
             self._best = {name: tensor.detach().clone() for name, tensor in self._read().items()}
             self._record, self._credit = self._trial.copy(), 0 if self.drifts else _RECORD
+            self._setbacks = 0
             return False
         if not self._best or len(self._trial) < _LEAST or not self._fallen(scale):
             return False
@@ -84,6 +92,7 @@ class Champion:
         self._trial, self._at = self._trial[:0], self._at[:0]
         self._credit = _CREDIT if self.drifts else _RECORD
         self.returns_to_it += 1
+        self._setbacks += 1
         return True
 
     def _better(self, scale: float) -> bool:
@@ -103,7 +112,7 @@ class Champion:
     def state_dict(self) -> State:
         """Parameters and exams."""
         state: State = {f"best.{name}": tensor.cpu().numpy().copy() for name, tensor in self._best.items()}
-        counters = np.array([self._credit, self.returns_to_it], dtype=np.int64)
+        counters = np.array([self._credit, self.returns_to_it, self._setbacks], dtype=np.int64)
         exams = {"record": self._record.copy(), "trial": self._trial.copy(), "at": self._at.copy()}
         return state | exams | {"counters": counters}
 
@@ -115,4 +124,4 @@ class Champion:
             raise StateError("champion: its parameters are not those of this agent. The state is damaged.")
         self._best = {name: torch.from_numpy(np.array(array)).to(own[name].device) for name, array in best.items()}
         self._record, self._trial, self._at = (state[name].copy() for name in ("record", "trial", "at"))
-        self._credit, self.returns_to_it = (int(count) for count in state["counters"])
+        self._credit, self.returns_to_it, self._setbacks = (int(count) for count in state["counters"])

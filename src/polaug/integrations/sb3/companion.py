@@ -44,7 +44,7 @@ class Companion:
         self._driven = False  # whether the explorer drives anywhere in the step under way
         self._queue: list[Transitions] = []  # steps of the agent that the explorer has not looked at yet
         self._learns = True  # whether it still learns from them; decided anew when an episode ends
-        self._since_lesson = self._taught_at = 0
+        self._since_lesson = self._taught_at = self._updates = 0
         self._idle = False  # whether there is nothing to teach
         self._log: dict[str, float] = {}
 
@@ -211,6 +211,11 @@ class Companion:
             self._log = self.transfer.repeat(self.handover.holding(self._taught_at))
         self.champion.changed(wholly=False)
 
+    def rests(self) -> bool:
+        """Whether the agent should leave out the update that it is about to make, since earlier ones have ruined it."""
+        self._updates += 1
+        return self._updates % self.champion.pace != 0
+
     def statistics(self) -> dict[str, float]:
         """Scalars to log."""
         handover = self.handover
@@ -242,7 +247,7 @@ class Companion:
             return head if self._pending is None else self._pending | head
         return (
             head
-            | {"since_lesson": np.array([self._since_lesson, self._taught_at, self._learns, len(self._queue)])}
+            | {"since_lesson": np.array(self._counters())}
             | {"generator": generator_state(self.transfer.rng), "seed": np.array(str(self._seed))}
             | prefixed("queue", {} if not self._queue else asdict(Transitions.joined(self._queue)))
             | prefixed("explorer", self.explorer.state_dict())
@@ -250,6 +255,9 @@ class Companion:
             | prefixed("transfer", self.transfer.state_dict())
             | prefixed("champion", self.champion.state_dict())
         )
+
+    def _counters(self) -> list[int]:
+        return [self._since_lesson, self._taught_at, int(self._learns), len(self._queue), self._updates]
 
     def _restore(self, state: State) -> None:
         if "since_lesson" not in state:
@@ -260,7 +268,8 @@ class Companion:
             self.transfer.load_state_dict(part("transfer", state))
             self.champion.load_state_dict(part("champion", state))
             self.transfer.rng = restored_generator(state["generator"])
-            self._since_lesson, self._taught_at, learns, queued = (int(number) for number in state["since_lesson"])
+            counters = [int(number) for number in state["since_lesson"]]
+            self._since_lesson, self._taught_at, learns, queued, self._updates = counters
             self._learns, queue = bool(learns), part("queue", state)
             steps = {name: np.split(rows, queued) for name, rows in queue.items()}
             self._queue = [Transitions(**{name: steps[name][t] for name in steps}) for t in range(queued)]
