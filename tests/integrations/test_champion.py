@@ -92,3 +92,24 @@ def test_its_state_goes_on_to_the_bit_and_is_checked():
         np.testing.assert_array_equal(array, twin.state_dict()[key], err_msg=key)
     with pytest.raises(StateError, match="not those of this agent"):
         twin.load_state_dict(champion.state_dict() | {"best.w": np.zeros(3)})
+
+
+def test_updates_that_ruin_the_agent_slow_down_until_they_make_it_better():
+    agent = Agent()
+    champion = Champion(lambda: agent.parameters, agent.write, drifts=True)
+    examined(champion, agent, 50.0, 8)
+    paces = [champion.pace]
+    for fall in range(2):
+        start = 6_000 * (fall + 1)  # earlier exams are no longer fresh
+        assert any(any(examined(champion, agent, 10.0, 1, start=start + 100 * k)) for k in range(6))
+        examined(champion, agent, 50.0, 4, start=start + 1_000)
+        paces.append(champion.pace)
+    assert paces == [1, 2, 4]
+    examined(champion, agent, 90.0, 6, start=30_000)
+    assert champion.pace == 1
+    steady = Champion(lambda: agent.parameters, agent.write, drifts=False)
+    examined(steady, agent, 50.0, 8)
+    steady.changed(wholly=True)
+    examined(steady, agent, 10.0, 6, start=2_000)
+    assert steady.returns_to_it == 1
+    assert steady.pace == 1  # its updates are few and large: each stands trial by itself

@@ -179,3 +179,13 @@ def test_discrete_observations(guide):
     model = build(PPO, gym.make("FrozenLake-v1", is_slippery=False), guide).learn(128)
     assert model._polaug.explorer.seen[0].flat.shape == (1, 1)
     assert np.isfinite(model._polaug.handover.explorer_return)
+
+
+def test_a_ruined_agent_leaves_out_own_updates():
+    model = augment(DQN)("MlpPolicy", "CartPole-v1", seed=0, learning_starts=10, device="cpu")
+    model.learn(110)
+    every = model._n_updates
+    model._polaug.champion._setbacks = 2
+    model.learn(200, reset_num_timesteps=False)
+    assert every in (25, 26)
+    assert model._n_updates - every == pytest.approx(200 / 4 / 4, abs=1)
