@@ -44,6 +44,14 @@ def test_it_is_redrawn_only_when_the_states_spread_out():
     assert not torch.equal(layer.weight, before)
 
 
+def test_a_grown_network_keeps_what_it_has_learnt():
+    layer, first, rng = young()
+    assert sum(first.fit(STATES, rng) for _ in range(30)) == 1
+    before = layer.weight.detach().clone()
+    assert not first.fit(5.0 * STATES, rng)
+    assert torch.equal(layer.weight, before)
+
+
 def test_a_trained_network_is_never_touched():
     layer, _, rng = young()
     loaded = FirstLayers(lambda: [layer], untrained=False)

@@ -21,10 +21,11 @@ _GROWN = 1.5  # times wider: the states have left what the layer was fitted to
 _MOVED = 0.1  # a weight that others have moved so far belongs to a trained network
 _SCALES = (1e-6, 1e6)
 _FEWEST = 64  # states
+_YOUTH = 20  # lessons, after which what was learnt is worth more than a better layer
 
 
 class FirstLayers:
-    """Redraws `layers` while the network is young: as soon as there are states, and when these spread out.
+    """Redraws `layers` while the network is young: at the first lesson, and when states spread out soon after.
 
     A network that was trained before, or that somebody else has changed since, is never touched.
     """
@@ -33,10 +34,12 @@ class FirstLayers:
         self._layers = layers
         self._born = [_weights(layer) for layer in layers()] if untrained else []
         self._width = np.zeros(0)  # of the states at the last fit, one for each input
+        self._lessons = 0
 
     def fit(self, inputs: torch.Tensor, rng: np.random.Generator) -> bool:
         """Redraw if it is time to, for networks that will see such `inputs` (n, d). True if it was."""
-        if not self._born or inputs.dim() != 2 or len(inputs) < _FEWEST:
+        self._lessons += 1
+        if not self._born or self._lessons > _YOUTH or inputs.dim() != 2 or len(inputs) < _FEWEST:
             return False
         width = inputs.float().std(dim=0).clamp(*_SCALES)
         layers = list(self._layers())
@@ -59,14 +62,16 @@ class FirstLayers:
 
     def state_dict(self) -> State:
         """Initial weights and the width of the states."""
-        return {f"born.{k}": array.copy() for k, array in enumerate(self._born)} | {"width": self._width.copy()}
+        own: State = {"width": self._width.copy(), "lessons": np.array(self._lessons)}
+        return own | {f"born.{k}": array.copy() for k, array in enumerate(self._born)}
 
     def load_state_dict(self, state: State) -> None:
         """Go on from `state_dict`."""
-        born = [state[f"born.{k}"].copy() for k in range(len(state) - 1)]
+        born = [state[f"born.{k}"].copy() for k in range(len(state) - 2)]
         if born and [array.shape for array in born] != [tuple(layer.weight.shape) for layer in self._layers()]:
             raise StateError("born: belongs to another network. The state is damaged.")
         self._born, self._width = born, state["width"].astype(np.float64)
+        self._lessons = int(state["lessons"])
 
 
 def _weights(layer: torch.nn.Linear) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
