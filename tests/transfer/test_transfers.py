@@ -104,7 +104,7 @@ def test_the_agent_comes_to_prefer_what_q_hat_prefers(name, kind):
     transfer, model = build(name, kind, 3, spaces.Discrete(3))
     assert transfer.teach() == {}  # nothing seen yet
     show(transfer)
-    for _ in range(6):
+    for _ in range(8):
         log = transfer.teach()
     states = np.random.default_rng(1).uniform(-1, 1, (500, 2)).astype(np.float32)
     agree = model(tensor(states)).argmax(1).numpy() == np.where(states[:, 0] > 0, 2, 0)

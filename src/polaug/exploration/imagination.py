@@ -42,7 +42,7 @@ class Hopes(NamedTuple):
 class Style(NamedTuple):
     """How V is fitted: centres per head, lengths of both in units of the covering radius, ridge, quadratics or not.
 
-    One that `searches` never takes everything for known: small steps only lead to near neighbours of what was seen.
+    One that `searches` does not take everything for known: small steps only lead to near neighbours of what was seen.
     """
 
     centres: int

@@ -53,7 +53,7 @@ class Champion:
 
     @property
     def pace(self) -> int:
-        """Only every so manieth of the agent's own updates should be made: they have ruined it too often."""
+        """Only every `pace`-th of the agent's own updates should be made, if they have ruined it before."""
         return int(2 ** min(self._setbacks, _SLOWEST)) if self.drifts else 1
 
     @property
@@ -69,7 +69,7 @@ class Champion:
 
     def abdicate(self) -> None:
         """Returns are measured in another way from now on: there is no champion until there are new exams."""
-        self._best, self._record, self._credit = {}, np.zeros(0), 0
+        self._best, self._record, self._credit, self._setbacks = {}, np.zeros(0), 0, 0
         self.changed(wholly=True)
 
     def enter(self, total: float, step: int, scale: float) -> bool:

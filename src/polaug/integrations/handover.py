@@ -102,10 +102,10 @@ class Handover(Standing):
             episode = Episode(env, float(self._totals[env]), int(self._lengths[env]),
                               bool(self.drivers[env]), bool(self.exams[env]))  # fmt: skip
             episodes.append(episode)
-            if self._earlier[env] and ended[env] and truncated is not None and truncated[env]:
-                self._learn_limit(int(self._earlier[env]) + episode.length)  # what was left of it says nothing
-            else:
+            if not (self._earlier[env] and ended[env]):
                 self._enter(episode)
+            elif truncated is not None and truncated[env]:  # else what was left of it says nothing
+                self._learn_limit(int(self._earlier[env]) + episode.length)
             self._earlier[env] = 0 if ended[env] else self._earlier[env] + episode.length
             self._totals[env], self._lengths[env] = 0.0, 0
             self._assign(env)
@@ -133,7 +133,8 @@ class Handover(Standing):
             self._best, self._since_best = self._explorer.mean, 0
         if episode.by_explorer and self._explorer.mean > self._hope + _PROGRESS * self._scale:
             self._hope = self._explorer.mean
-            self._without_lead = 0 if not self.agent_leads else self._without_lead  # it may yet overtake the agent
+            if not self.agent_leads:  # it may yet overtake the agent
+                self._without_lead = self._lost = 0
 
     def _assign(self, env: int) -> None:
         """Give the next episode to whoever is behind its share of recent steps."""

@@ -31,6 +31,9 @@ _PASSES = 5  # and how often it goes over them
 _LECTURES = 4  # lessons whose labels are in use: Q̂ wavers, and their votes average it out
 
 
+_CONTINUOUS = 0.3  # of the rate
+
+
 def _nothing() -> None:
     pass
 
@@ -136,7 +139,9 @@ class Lessons(Transfer):
     def __init__(self, settings: Augmentation, student: Student, explorer: Explorer, rng: np.random.Generator) -> None:
         super().__init__(settings, student, explorer, rng)
         self._memory = Memory(settings.memory)
-        self._optimizer = TeachingOptimizer(student.parameters, settings.teach_rate, student.first_layers)
+        # Actors of continuous actions saturate at the rate that suits choices, and then learn nothing more.
+        rate = settings.teach_rate * (1.0 if student.gaussian is None else _CONTINUOUS)
+        self._optimizer = TeachingOptimizer(student.parameters, rate, student.first_layers)
         self._first = FirstLayers(student.first_layers, student.untrained)
         self._disagreement = 1.0
         capacity = _LECTURES * _LABELLED * settings.teach_batch_size

@@ -50,7 +50,8 @@ class FirstLayers:
                 return False
         elif not bool((width.cpu() > _GROWN * torch.from_numpy(self._width)).any()):
             return False
-        self._width = width.cpu().numpy().astype(np.float64)
+        wide = width.cpu().numpy().astype(np.float64)
+        self._width = np.maximum(self._width, wide) if len(self._width) else wide
         for layer in layers:
             _redraw(layer, inputs.float(), width, rng)
         return True

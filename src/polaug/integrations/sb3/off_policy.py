@@ -62,10 +62,10 @@ class AugmentedOffPolicy(AugmentedAgent, _Host):
                 actions, stored = _replaced(actions, rows, chosen), _replaced(stored, rows, scaled)
         return actions, stored
 
-    def train(self, gradient_steps: int, batch_size: int = 100) -> None:
+    def train(self, gradient_steps: int, *args: Any, **kwargs: Any) -> None:
         """The agent's own update, left out at times if earlier ones have ruined it."""
         if self._polaug is None or not self._polaug.attached or not self._polaug.rests():
-            super().train(gradient_steps, batch_size)
+            super().train(gradient_steps, *args, **kwargs)
 
     def _best_action(self) -> NDArray[Any]:
         """What the agent would do without exploration noise."""

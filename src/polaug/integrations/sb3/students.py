@@ -67,7 +67,7 @@ def student_of(model: Any) -> Student:
                        evaluate=lambda s, a: _evaluate_policy(model, s, a), **spoken, **common)  # fmt: skip
     return Student(parameters=lambda: [*model.actor.parameters(), *model.critic.parameters()],
                    gaussian=lambda s: (_actor_mean(model, s), None), critic=lambda s, a: _critics(model, s, a),
-                   sync=lambda: model.critic_target.load_state_dict(model.critic.state_dict()),
+                   sync=lambda: _sync_actor_critic(model),
                    reward_scale=lambda: _reward_scale(model),
                    evaluate=lambda s, a: _evaluate_actor(model, s, a), **common)  # fmt: skip
 
@@ -120,6 +120,13 @@ def _sync(model: Any) -> None:
     target = getattr(model, "q_net_target", None)
     target = target if target is not None else model.quantile_net_target
     target.load_state_dict(_value_net(model).state_dict())
+
+
+def _sync_actor_critic(model: Any) -> None:
+    model.critic_target.load_state_dict(model.critic.state_dict())
+    target = getattr(model, "actor_target", None)  # TD3 and DDPG have one
+    if target is not None:
+        target.load_state_dict(model.actor.state_dict())
 
 
 def _shift(model: Any, by: float) -> None:
