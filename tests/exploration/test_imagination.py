@@ -113,9 +113,10 @@ def test_values_above_the_bound_keep_their_order():
 def test_a_search_never_takes_everything_for_known():
     """Small steps lead to near neighbours only: without a threshold of its own, all of them would count as known."""
     near, far = np.array([0.0, 0.01, 0.03]), np.array([0.0, 0.01, 0.6])
-    known, novel = imagination.thresholds(near, imagination.SEARCHING)
+    known, novel = imagination.thresholds(near, imagination.LOST)
     assert known < 0.03
     assert novel == pytest.approx(0.03)
-    assert imagination.thresholds(far, imagination.SEARCHING) == (0.1, 1.0)
+    assert imagination.thresholds(far, imagination.LOST) == (0.1, 1.0)
+    assert imagination.thresholds(near, imagination.SEARCHING) == (0.1, 1.0)
     assert imagination.thresholds(near, imagination.FOUND) == (0.1, 1.0)
-    assert imagination.thresholds(np.zeros(3), imagination.SEARCHING) == (0.1, 1.0)
+    assert imagination.thresholds(np.zeros(3), imagination.LOST) == (0.1, 1.0)

@@ -52,8 +52,11 @@ class Style(NamedTuple):
     searches: bool
 
 
-SEARCHING = Style(100, (2.0, 4.0), 0.02, True, True)
+SEARCHING = Style(100, (2.0, 4.0), 0.02, True, False)
 """While nothing good was ever seen: smooth, and it extrapolates, which finds goals."""
+
+LOST = SEARCHING._replace(searches=True)
+"""While all rewards were alike as well: there is nothing to do but search."""
 
 FOUND = Style(150, (2.0, 2.0), 0.01, False, False)
 """Afterwards: local, so that cliffs and switching lines stay where they are."""

@@ -8,7 +8,7 @@ from polaug.errors import StateError
 from polaug.exploration.base import Batch, FloatArray
 from polaug.exploration.dynamics import Dynamics
 from polaug.exploration.geometry import bumps
-from polaug.exploration.imagination import FOUND, SEARCHING, Hopes, imagine
+from polaug.exploration.imagination import FOUND, LOST, SEARCHING, Hopes, imagine
 from polaug.exploration.look_ahead import count_visit, hopeful_values, look_ahead_each, values_of
 from polaug.exploration.member import Member
 from polaug.exploration.proven import Proven, Visions, restored_visions, visions_state
@@ -132,18 +132,23 @@ class Imaginer(Member):
         laws, sample = self.dynamics.laws, self.dynamics.sample
         if values and self._stale and laws is not None and sample is not None:
             before = self._visions[0] if self._visions else None
-            style = FOUND if self._returns.best_reward > 0 or laws.ends else SEARCHING
+            style = FOUND if self._returns.best_reward > 0 or laws.ends else SEARCHING if self._at_stake else LOST
             vision = imagine(laws, sample, before, self._hopes(), style, self._gamma, self._n_actions, self._rng)
             self._visions = [(laws, vision), *self._visions][:_KEEP]
             self._proven.renewed()
             self._stale = False
 
+    @property
+    def _at_stake(self) -> bool:
+        """Whether rewards have differed so far."""
+        best, worst = self._returns.best_reward, self._returns.worst_reward
+        return best - worst > 1e-9 * max(abs(best), abs(worst))
+
     def _hopes(self) -> Hopes:
         """The optimum fades towards the best return ever seen, unless nothing was ever at stake."""
         r = self._returns
         spread = r.high - r.low if r.high > r.low else 1.0  # nothing but zeros so far: any unit will do
-        at_stake = r.best_reward - r.worst_reward > 1e-9 * max(abs(r.best_reward), abs(r.worst_reward))
-        optimum = r.high + spread * (_FADE / (_FADE + self._ended) if at_stake else 1.0)
+        optimum = r.high + spread * (_FADE / (_FADE + self._ended) if self._at_stake else 1.0)
         horizon = 1.0 / (1.0 - self._gamma)
         if r.best_reward > 0:
             optimum = min(optimum, r.best_reward * horizon)
