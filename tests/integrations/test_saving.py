@@ -15,6 +15,7 @@ from stable_baselines3.common.utils import set_random_seed
 from polaug.config import Augmentation
 from polaug.errors import StateError
 from polaug.integrations import augment
+from polaug.integrations.sb3.companion import Companion
 
 PAPER = Augmentation(explorer="paper", explorer_options={"max_iterations": 5}, patience=200, teach_every=100)
 
@@ -193,3 +194,12 @@ def test_own_explorers_must_be_passed_again(corridor, guide, tmp_path):
         augment(PPO).load(tmp_path / "a", env=corridor(), augmentation=Augmentation(guide))._polaug.explorer.steps == 64
     )
     assert augment(PPO).load(tmp_path / "a", env=corridor(), augmentation=None)._polaug is None
+
+
+def test_a_file_of_another_version_says_so():
+    model = augment(DQN)("MlpPolicy", "CartPole-v1", seed=0)
+    model.learn(120)
+    state = model._polaug.state_dict() | {"version": np.array(1)}
+    other = Companion(Augmentation(), state)
+    with pytest.raises(StateError, match="format 1, this one reads 2"):
+        other.attach(model)

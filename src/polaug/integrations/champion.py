@@ -2,7 +2,8 @@
 
 A taught agent is often better than anything that its own updates make of it for a while: its values are young, and
 its noise hides what it can. So every change stands trial: exams that are clearly below the champion's bring the
-champion back, exams that are better crown a new one. Nothing here knows a training library.
+champion back, exams that are better crown a new one. Own updates of an agent that had to be brought back are made
+more rarely, until they make it better. Nothing here knows a training library.
 """
 
 from __future__ import annotations

@@ -250,5 +250,4 @@ class Handover(Standing):
         self._led, self._falls, self._fell_at, self._since_exam = bool(counters[5]), *counters[6:]
         self.drivers, self.exams = state["drivers"].astype(np.bool_), state["exams"].astype(np.bool_)
         self._totals, self._lengths = state["totals"].astype(float), state["lengths"].astype(np.int64)
-        self._spell = int(state.get("spell", np.array(_SPELL)))  # files of earlier versions lack both
-        self._earlier = state.get("earlier", np.zeros_like(self._lengths)).astype(np.int64)
+        self._spell, self._earlier = int(state["spell"]), state["earlier"].astype(np.int64)

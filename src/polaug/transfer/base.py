@@ -28,7 +28,7 @@ Tensor = torch.Tensor
 
 _LABELLED = 8  # batches that a lesson labels at most,
 _PASSES = 5  # and how often it goes over them
-_LECTURES = 4  # lessons whose labels are in use: Q̂ wavers, and their votes average it out
+_LECTURES = 4  # full lessons whose labels are kept: Q̂ wavers, and their votes average it out
 
 
 _CONTINUOUS = 0.3  # of the rate

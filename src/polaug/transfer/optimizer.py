@@ -37,9 +37,8 @@ class TeachingOptimizer:
         self._first: list[torch.Tensor] = []
 
     def _build(self) -> torch.optim.Adam:
-        self._first = [
-            layer.weight for layer in self._first_layers()
-        ]  # looked up once: walking through the network takes longer than a step
+        # Looked up once: walking through the network takes longer than a step.
+        self._first = [layer.weight for layer in self._first_layers()]
         # The fused kernel takes a third off a small network's step.
         return torch.optim.Adam(list(self._parameters()), lr=self._rate, fused=True)
 

@@ -1,7 +1,8 @@
 """Stable-Baselines3: `augment(PPO)` is PPO that learns from an explorer. No training loop is copied.
 
 Hooks: a callback before the user's own (sees every step), the policy's forward pass or `_sample_action` (who acts), a
-rollout buffer (what the loss sees), `save` and `load` (one more entry in the zip).
+rollout buffer (what the loss sees), `train` of off-policy agents (left out at times after falls), `save` and `load`
+(one more entry in the zip).
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from polaug.transfer.as_published import TAU_E, TAU_Q
 
 Result = TypeVar("Result")
 _LONGEST_QUEUE = 500
+_VERSION = 2  # of the saved state
 
 
 class Companion:
@@ -242,7 +243,7 @@ class Companion:
 
     def state_dict(self) -> State:
         """Plain arrays."""
-        head: State = {"version": np.array(1), "augmentation": np.array(self.settings.to_json())}
+        head: State = {"version": np.array(_VERSION), "augmentation": np.array(self.settings.to_json())}
         if not self.attached:
             return head if self._pending is None else self._pending | head
         return (
@@ -257,11 +258,16 @@ class Companion:
         )
 
     def _counters(self) -> list[int]:
-        return [self._since_lesson, self._taught_at, int(self._learns), len(self._queue), self._updates]
+        flags = int(self._learns) + 2 * int(self._idle)
+        return [self._since_lesson, self._taught_at, flags, len(self._queue), self._updates]
 
     def _restore(self, state: State) -> None:
         if "since_lesson" not in state:
             return  # saved before it ever met an environment
+        version = int(state.get("version", np.array(0)))
+        if version != _VERSION:
+            raise StateError(f"augmentation: saved by another polaug (format {version}, this one reads {_VERSION}). Load "
+                             "it with that one, or with augmentation=None to have the plain agent.")  # fmt: skip
         try:
             self.explorer.load_state_dict(part("explorer", state))
             self.handover.load_state_dict(part("handover", state))
@@ -269,8 +275,8 @@ class Companion:
             self.champion.load_state_dict(part("champion", state))
             self.transfer.rng = restored_generator(state["generator"])
             counters = [int(number) for number in state["since_lesson"]]
-            self._since_lesson, self._taught_at, learns, queued, self._updates = counters
-            self._learns, queue = bool(learns), part("queue", state)
+            self._since_lesson, self._taught_at, flags, queued, self._updates = counters
+            self._learns, self._idle, queue = bool(flags & 1), bool(flags & 2), part("queue", state)
             steps = {name: np.split(rows, queued) for name, rows in queue.items()}
             self._queue = [Transitions(**{name: steps[name][t] for name in steps}) for t in range(queued)]
         except (KeyError, TypeError, IndexError, ValueError) as fault:  # StateError is a ValueError
