@@ -266,8 +266,8 @@ class Companion:
             return  # saved before it ever met an environment
         version = int(state.get("version", np.array(0)))
         if version != _VERSION:
-            raise StateError(f"augmentation: saved by another polaug (format {version}, this one reads {_VERSION}). Load "
-                             "it with that one, or with augmentation=None to have the plain agent.")  # fmt: skip
+            raise StateError(f"augmentation: saved by another polaug (format {version}, this one reads {_VERSION}). "
+                             "Load it with that one, or with augmentation=None to have the plain agent.")  # fmt: skip
         try:
             self.explorer.load_state_dict(part("explorer", state))
             self.handover.load_state_dict(part("handover", state))
