@@ -179,3 +179,19 @@ def test_steps_of_others_are_the_same_in_bulk_as_one_by_one():
     assert sorted(first) == sorted(second)
     for key in first:
         np.testing.assert_array_equal(first[key], second[key], err_msg=key)
+
+
+def test_while_only_its_search_plays_the_model_teaches():
+    """Others were tried once, by luck or not: Q̂ is of the member whose episodes are seen to be good."""
+    _, explorer = committee("Pendulum-v1")
+    contest = explorer._contest
+    contest._returns.best_reward, contest._returns.worst_reward = -1e-6, -16.0
+    assert contest.exploring
+    contest.book("fitted", -100.0)
+    for total in (-1200.0, -150.0, -130.0, -240.0, -120.0):
+        contest.book("model", total)
+    assert contest.best() == "fitted"
+    assert contest.teacher() == "model"
+    for _ in range(3):
+        contest.book("fitted", -100.0)
+    assert contest.teacher() == "fitted"

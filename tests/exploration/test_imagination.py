@@ -34,7 +34,7 @@ def test_looking_ahead_equals_the_matrix_form(env_id, kernel):
     expected = look_ahead.values_of(laws, vision, z, 0.99)
     for row, wanted in zip(z, expected, strict=True):
         q = np.zeros(len(wanted))
-        look(laws, vision, row, 0.99, q, np.zeros(len(wanted)), True)
+        look(laws, vision, row, 0.99, q, np.zeros(len(q)), np.zeros((len(q), len(row))), True)
         np.testing.assert_allclose(q, wanted, rtol=1e-4, atol=1e-4 * (vision.optimum - vision.low))
 
 
@@ -68,10 +68,10 @@ def test_visits_wear_off_the_novelty():
     z = np.array([1.2, 0.7])  # a corner of what was seen
     far = z / laws.inverse + laws.centre
     novelty = [np.zeros(3), np.zeros(3)]
-    look_ahead.look_ahead(laws, vision, np.clip(z, -3, 3), 0.99, np.zeros(3), novelty[0], True)
+    look_ahead.look_ahead(laws, vision, np.clip(z, -3, 3), 0.99, np.zeros(3), novelty[0], np.zeros((3, 2)), True)
     for _ in range(30):
         look_ahead.count_visit(laws, vision, far)
-    look_ahead.look_ahead(laws, vision, np.clip(z, -3, 3), 0.99, np.zeros(3), novelty[1], True)
+    look_ahead.look_ahead(laws, vision, np.clip(z, -3, 3), 0.99, np.zeros(3), novelty[1], np.zeros((3, 2)), True)
     assert novelty[0].max() > 0.5
     assert novelty[1].max() < novelty[0].max()
 

@@ -178,7 +178,7 @@ class CommitteeExplorer(Explorer):
             return self._table._q_values(flat, states)
         if not self._model.ready:
             return None
-        best = self._contest.best() or "model"
+        best = self._contest.teacher()
         if best == "linear" and self._model_teaches:
             best = "model"
         values = self._members[best].values(flat)

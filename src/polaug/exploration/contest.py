@@ -26,6 +26,7 @@ _DECAY = 0.8  # how much less an older return of a member counts
 _BONUS = 0.3  # for few tries, in units where returns span 0 to 1
 _MODEL_PRIOR = 0.1  # the model member keeps exploring: it gets the benefit of the doubt
 _RECENT = 40  # episodes that make the scale
+_JUDGED, _SURELY = 5, 3  # returns by which a search is compared with others, and the fewest of theirs
 _NO_WORSE = 0.15  # how much less worth a member may be that is handed a lost episode
 
 
@@ -39,6 +40,7 @@ class Standing:
     last: int = 0  # step at which it last finished one
     at: list[int] = field(default_factory=list)  # steps at which its last plays ended
     returns: list[float] = field(default_factory=list)
+    searched: list[float] = field(default_factory=list)  # returns that told only what a search has cost
 
 
 class Contest:
@@ -69,6 +71,7 @@ class Contest:
         standing.flying -= 1
         standing.plays += 1
         if name == "model" and self.exploring:
+            standing.searched = [*standing.searched, total][-_JUDGED:]
             return
         standing.counted += 1
         standing.at = [*standing.at, self._store.steps][-20:]
@@ -86,6 +89,17 @@ class Contest:
         """The member of most worth among those that count; None if none does."""
         tried = [name for name in (names or self.standings) if self.standings[name].counted]
         return max(tried, key=self.worth, default=None)
+
+    def teacher(self) -> str:
+        """Whose values are to be believed: the best member's, but the model's while only its search plays; others that
+        were tried once or twice may have been lucky.
+        """
+        best, searched = self.best(), self.standings["model"].searched
+        if best is None:
+            return "model"
+        found = self.standings[best].returns[-_JUDGED:]
+        surely = len(found) >= _SURELY and np.mean(found) > np.mean(searched) if searched else True
+        return best if surely or not self.exploring else "model"
 
     def heir(self, name: str) -> str | None:
         """Who may be handed an episode that this member is losing; None if a bad day of it is still a better day."""
@@ -196,6 +210,7 @@ class Contest:
         for name, standing in self.standings.items():
             state[f"at_{name}"] = np.array(standing.at, dtype=np.int64)
             state[f"returns_{name}"] = np.array(standing.returns, dtype=np.float64)
+            state[f"searched_{name}"] = np.array(standing.searched, dtype=np.float64)
         return state
 
     def load_state_dict(self, state: State) -> None:
@@ -206,8 +221,8 @@ class Contest:
         standings = {}
         for row, name in zip(rows, self._members, strict=True):
             plays, counted, flying, last = (int(number) for number in row)
-            at, returns = state[f"at_{name}"].tolist(), state[f"returns_{name}"].tolist()
-            standings[name] = Standing(plays, counted, flying, last, at, returns)
+            lists = (state[f"{what}_{name}"].tolist() for what in ("at", "returns", "searched"))
+            standings[name] = Standing(plays, counted, flying, last, *lists)
         episodes, terminated = (int(number) for number in state["counters"])
         self.standings, self._recent = standings, state["recent"].tolist()
         self.episodes, self._terminated = episodes, bool(terminated)

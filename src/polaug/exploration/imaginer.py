@@ -6,7 +6,7 @@ import numpy as np
 
 from polaug.errors import StateError
 from polaug.exploration.base import Batch, FloatArray
-from polaug.exploration.dynamics import Dynamics
+from polaug.exploration.dynamics import Dynamics, Laws, Sample
 from polaug.exploration.geometry import bumps
 from polaug.exploration.imagination import FOUND, LOST, SEARCHING, Hopes, imagine
 from polaug.exploration.look_ahead import count_visit, hopeful_values, look_ahead_each, values_of
@@ -14,6 +14,7 @@ from polaug.exploration.member import Member
 from polaug.exploration.proven import Proven, Visions, restored_visions, visions_state
 from polaug.exploration.returns import Returns
 from polaug.exploration.store import Store
+from polaug.exploration.trodden import Trodden
 from polaug.state import State, captured, checked, part, prefixed
 
 _FIRST, _GROWTH, _LONGEST = 25, 0.15, 500  # steps before the first fit; then this share of the steps so far, at most
@@ -27,7 +28,7 @@ class Imaginer(Member):
     """Dynamics, the visions solved on them, and when to refit."""
 
     name = "model"
-    _SAVED = ("_fit_at", "_stale", "_ended", "_held", "_left")
+    _SAVED = ("_fit_at", "_stale", "_ended", "_held", "_left", "_toll")
 
     def __init__(self, store: Store, Y: FloatArray, returns: Returns, rng: np.random.Generator) -> None:
         self._store, self._returns, self._rng = store, returns, rng
@@ -35,6 +36,7 @@ class Imaginer(Member):
         self.dynamics = Dynamics(store, Y, rng)
         self._visions: Visions = []  # newest first
         self._proven = Proven()
+        self._trodden, self._toll = Trodden(store.states.shape[1]), 0.0
         self._fit_at = _FIRST
         self._stale = True  # whether the newest vision is older than the laws
         self._ended = 0  # episodes
@@ -48,6 +50,7 @@ class Imaginer(Member):
 
     def begin(self, environment: int) -> None:
         """Make the vision as new as the laws."""
+        self._trodden.begin(environment)
         if self.ready:
             self.refit(values=True)
 
@@ -62,13 +65,16 @@ class Imaginer(Member):
         if not self._proven.beats(self._visions, total):
             return False
         self._visions = self._proven.visions
+        self._trodden.forget()
         return True
 
     def choose(self, environment: int, flat: FloatArray) -> int:
         """Greedy on the completed Q, novelty included; before the first fit, random actions held for a few steps."""
         if not self.ready:
             return self._wander(environment)
-        q = self._hopeful(flat)
+        q = self._hopeful(environment, flat)
+        if self._toll > 0.0:
+            self._trodden.tread(environment, self._place(flat), self._toll)
         best = np.flatnonzero(q >= q.max() - 1e-9 * abs(q.max()))
         return int(best[0] if len(best) == 1 else self._rng.choice(best))
 
@@ -82,11 +88,18 @@ class Imaginer(Member):
         self._left[environment] -= 1
         return int(self._held[environment])
 
-    def _hopeful(self, flat: FloatArray) -> FloatArray:
+    def _place(self, flat: FloatArray) -> FloatArray:
+        """A state in relevant units of the newest laws."""
+        laws = self._visions[0][0]
+        place: FloatArray = np.clip((flat - laws.centre) * laws.inverse, -3.0, 3.0) * laws.relevance
+        return place
+
+    def _hopeful(self, environment: int, flat: FloatArray) -> FloatArray:
         """The completed Q (N,) of one state, drawn to the optimum as far as the next state is novel."""
         newest, older = self._visions[0], self._visions[:_ACTING][-1]
         both = len(self._visions) >= _ACTING
-        return hopeful_values(*newest, *older, both, flat, self._gamma, self._n_actions)
+        trodden = self._trodden.of(environment)
+        return hopeful_values(*newest, *older, both, flat, self._gamma, self._n_actions, *trodden)
 
     def values(self, flat: FloatArray) -> FloatArray:
         """The completed Q (n, N), mean over the last visions, without the optimism that only acting needs."""
@@ -136,6 +149,8 @@ class Imaginer(Member):
             vision = imagine(laws, sample, before, self._hopes(), style, self._gamma, self._n_actions, self._rng)
             self._visions = [(laws, vision), *self._visions][:_KEEP]
             self._proven.renewed()
+            self._trodden.forget()
+            self._toll = _toll(laws, sample)
             self._stale = False
 
     @property
@@ -164,7 +179,7 @@ class Imaginer(Member):
         """Dynamics, visions and the schedule."""
         state = captured(self, self._SAVED) | prefixed("dynamics", self.dynamics.state_dict())
         state |= visions_state(self._visions) | prefixed("proven", self._proven.state_dict(self._visions))
-        return state
+        return state | prefixed("trodden", self._trodden.state_dict())
 
     def load_state_dict(self, state: State) -> None:
         """Go on from `state_dict`; on an error nothing has changed."""
@@ -174,7 +189,16 @@ class Imaginer(Member):
         for laws, _ in (*visions, *proven.visions):
             if laws.by_action.shape[0] != self._n_actions or laws.centre.shape != self._store.low.shape:
                 raise StateError("visions: do not fit these spaces. The state is damaged.")
+        trodden = Trodden(self._store.states.shape[1])
+        trodden.load_state_dict(part("trodden", state))
         self.dynamics.load_state_dict(part("dynamics", state))
         for name, value in values.items():
             setattr(self, name, value)
-        self._visions, self._proven = visions, proven
+        self._visions, self._proven, self._trodden = visions, proven, trodden
+
+
+def _toll(laws: Laws, sample: Sample) -> float:
+    """What a step costs where all do until the task is done; 0 where staying may be right."""
+    paid = sample.rewards[~sample.terminated]
+    worst = float(np.abs(sample.rewards).max())
+    return -float(np.median(paid)) if laws.ends and len(paid) and paid.max() < -0.01 * worst else 0.0

@@ -15,6 +15,7 @@ from polaug.completion.compiled import compiled
 from polaug.exploration.base import FloatArray
 from polaug.exploration.dynamics import BEYOND, WAVE_SIZE, Laws, wave_features
 from polaug.exploration.geometry import polynomial, single_bumps
+from polaug.exploration.trodden import depth_at
 
 NOVELTY_RIDGE = 0.1
 
@@ -55,9 +56,12 @@ def foresee(laws: Laws, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArr
 
 @compiled
 def look_ahead(
-    laws: Laws, vision: Vision, z: FloatArray, gamma: float, q: FloatArray, novelty: FloatArray, ask: bool
-) -> None:
-    """Add Q(z, ·) by one step through the laws to q (A,); with `ask` also write the novelty (A,) of where it leads."""
+    laws: Laws, vision: Vision, z: FloatArray, gamma: float, q: FloatArray, novelty: FloatArray, leads: FloatArray,
+    ask: bool,
+) -> None:  # fmt: skip
+    """Add Q(z, ·) by one step through the laws to q (A,); with `ask` also write where it `leads` (A, d), in relevant
+    units, and the novelty (A,) of that.
+    """
     d, A, P = z.shape[0], laws.by_action.shape[0], laws.by_action.shape[1]
     here = np.empty((1, d))
     here[0] = z
@@ -96,10 +100,12 @@ def look_ahead(
                 value += vision.quadratic[h, p] * after[p]
         value = min(max(vision.mean + 0.5 * value, vision.low), vision.optimum)
         if ask:
+            for k in range(d):
+                leads[a, k] = there[0, k] * laws.relevance[k]
             for j in range(b):
                 square = 0.0
                 for k in range(d):
-                    difference = there[0, k] * laws.relevance[k] - vision.visited[j, k]
+                    difference = leads[a, k] - vision.visited[j, k]
                     square += difference * difference
                 near[j] = math.exp(-0.5 * square / vision.visited_length**2)
             variance = 1.0
@@ -124,11 +130,11 @@ def look_ahead(
 @compiled
 def look_ahead_each(laws: Laws, vision: Vision, states: FloatArray, gamma: float, q: FloatArray) -> None:
     """Add Q(s, ·) of raw states (n, d) to q (n, A), novelty left out: for a few of them."""
-    z, nothing = np.empty(states.shape[1]), np.zeros(1)
+    z, nothing, nowhere = np.empty(states.shape[1]), np.zeros(1), np.zeros((1, 1))
     for i in range(states.shape[0]):
         for k in range(states.shape[1]):
             z[k] = min(max((states[i, k] - laws.centre[k]) * laws.inverse[k], -3.0), 3.0)
-        look_ahead(laws, vision, z, gamma, q[i], nothing, False)
+        look_ahead(laws, vision, z, gamma, q[i], nothing, nowhere, False)
 
 
 def values_of(laws: Laws, vision: Vision, z: FloatArray, gamma: float) -> FloatArray:
@@ -189,17 +195,21 @@ def count_visit(laws: Laws, vision: Vision, state: FloatArray) -> None:
 @compiled
 def hopeful_values(
     laws: Laws, vision: Vision, older_laws: Laws, older: Vision, both: bool, state: FloatArray, gamma: float,
-    n_actions: int,
+    n_actions: int, places: FloatArray, depths: FloatArray,
 ) -> FloatArray:  # fmt: skip
-    """Q (A,) of one raw state: mean over the last visions, drawn to the optimum as far as the next state is novel."""
-    q, novelty = np.zeros(n_actions), np.zeros(n_actions)
+    """Q (A,) of one raw state: mean over the last visions, less the dents where the next state was trodden (n, d), drawn
+    to the optimum as far as it is novel.
+    """
+    q, novelty, leads = np.zeros(n_actions), np.zeros(n_actions), np.zeros((n_actions, len(state)))
     z = np.empty(len(state))
     for k in range(len(state)):
         z[k] = min(max((state[k] - laws.centre[k]) * laws.inverse[k], -3.0), 3.0)
-    look_ahead(laws, vision, z, gamma, q, novelty, True)
+    look_ahead(laws, vision, z, gamma, q, novelty, leads, True)
     if both:
         for k in range(len(state)):
             z[k] = min(max((state[k] - older_laws.centre[k]) * older_laws.inverse[k], -3.0), 3.0)
-        look_ahead(older_laws, older, z, gamma, q, np.zeros(1), False)
+        look_ahead(older_laws, older, z, gamma, q, np.zeros(1), np.zeros((1, 1)), False)
         q *= 0.5
+    for a in range(n_actions):
+        q[a] -= gamma * depth_at(places, depths, leads[a])
     return (1.0 - novelty) * q + novelty * vision.optimum
