@@ -3,11 +3,11 @@
 import gymnasium as gym
 import numpy as np
 import pytest
+from tests.exploration.test_committee import committee, play
 
 import polaug
 from polaug.errors import StateError
 from polaug.exploration.trodden import LENGTH, Trodden, dent, depth_at
-from tests.exploration.test_committee import committee, play
 
 
 def trodden(*places, environment=0):

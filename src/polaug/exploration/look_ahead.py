@@ -197,8 +197,8 @@ def hopeful_values(
     laws: Laws, vision: Vision, older_laws: Laws, older: Vision, both: bool, state: FloatArray, gamma: float,
     n_actions: int, places: FloatArray, depths: FloatArray,
 ) -> FloatArray:  # fmt: skip
-    """Q (A,) of one raw state: mean over the last visions, less the dents where the next state was trodden (n, d), drawn
-    to the optimum as far as it is novel.
+    """Q (A,) of one raw state: mean over the last visions, less the dents of `depths` (n,) at trodden `places` (n, d),
+    drawn to the optimum as far as the next state is novel.
     """
     q, novelty, leads = np.zeros(n_actions), np.zeros(n_actions), np.zeros((n_actions, len(state)))
     z = np.empty(len(state))

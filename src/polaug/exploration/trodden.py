@@ -1,8 +1,8 @@
 """Where an episode has just been: where every step costs until the task is done, no good way comes by a place twice.
 
 V has faults: now and then a place looks better from all around than it is, and who follows V stays there for good. So
-whoever comes back to a place leaves a dent in V, as deep as a step costs, and goes elsewhere in the end (as in real-time
-search, Korf 1990). Dents vanish with the episode and with the next fit.
+whoever comes back to a place leaves a dent in V, as deep as a step costs, and goes elsewhere in the end (as in
+real-time search, Korf 1990). Dents vanish with the episode and with the next fit.
 """
 
 from __future__ import annotations
