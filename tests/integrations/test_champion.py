@@ -113,3 +113,16 @@ def test_updates_that_ruin_the_agent_slow_down_until_they_make_it_better():
     examined(steady, agent, 10.0, 6, start=2_000)
     assert steady.returns_to_it == 1
     assert steady.pace == 1  # its updates are few and large: each stands trial by itself
+
+
+def test_a_policy_gradient_whose_noisy_episodes_get_better_is_left_alone():
+    for noisy, brought_back in ((-300.0, True), (-100.0, False)):
+        agent = {"weight": torch.zeros(1)}
+        champion = Champion(lambda agent=agent: agent, lambda best, agent=agent: agent.update(best))
+        for step in range(3):
+            champion.enter(-110.0, step, 1000.0, noisy=-300.0)
+        champion.changed(wholly=True)
+        agent["weight"] = torch.ones(1)
+        fell = [champion.enter(-900.0, 10 + step, 1000.0, noisy=noisy) for step in range(4)]
+        assert any(fell) == brought_back
+        assert float(agent["weight"]) == (0.0 if brought_back else 1.0)

@@ -3,7 +3,8 @@
 A taught agent is often better than anything that its own updates make of it for a while: its values are young, and
 its noise hides what it can. So every change stands trial: exams that are clearly below the champion's bring the
 champion back, exams that are better crown a new one. Own updates of an agent that had to be brought back are made
-more rarely, until they make it better. Nothing here knows a training library.
+more rarely, until they make it better. A policy gradient climbs the return of its noisy episodes: while these are
+better than under the champion it is on its way, whatever its exams say. Nothing here knows a training library.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ _RECORD = 16  # exams that speak for the champion
 _CREDIT = 4  # exams after a return that still speak for the champion, though the agent goes on learning
 _SURELY = 1.5  # standard errors
 _LEAST_SPREAD = 0.1  # of the range of returns
+_CLIMBED = 0.02  # of it, by which noisy episodes must be better than under the champion
 _SLOWEST = 6  # halvings of the pace of an agent's own updates
 _FRESH = 5_000  # steps after which an exam says nothing about the present parameters
 
@@ -46,6 +48,7 @@ class Champion:
         self.returns_to_it = 0
         """How often it had to be brought back."""
         self._setbacks = 0  # of these, since it was crowned
+        self._noisy = np.nan  # mean return of noisy episodes when it was crowned, or soon after
 
     @property
     def exams(self) -> NDArray[np.float64]:
@@ -70,11 +73,16 @@ class Champion:
 
     def abdicate(self) -> None:
         """Returns are measured in another way from now on: there is no champion until there are new exams."""
-        self._best, self._record, self._credit, self._setbacks = {}, np.zeros(0), 0, 0
+        self._best, self._record, self._credit, self._setbacks, self._noisy = {}, np.zeros(0), 0, 0, np.nan
         self.changed(wholly=True)
 
-    def enter(self, total: float, step: int, scale: float) -> bool:
-        """Take in an exam; returns come from a range of width `scale`. True if the champion has been brought back."""
+    def enter(self, total: float, step: int, scale: float, noisy: float = np.nan) -> bool:
+        """Take in an exam; returns come from a range of width `scale`, the latest `noisy` episodes had that mean.
+
+        True if the champion has been brought back.
+        """
+        if self._best and np.isnan(self._noisy):
+            self._noisy = noisy
         if self._credit:
             self._credit -= 1
             self._record = np.append(self._record, total)[-_RECORD:]
@@ -85,9 +93,9 @@ class Champion:
         if len(self._trial) >= _LEAST and (not self._best or self._better(scale)):
             self._best = {name: tensor.detach().clone() for name, tensor in self._read().items()}
             self._record, self._credit = self._trial.copy(), 0 if self.drifts else _RECORD
-            self._setbacks = 0
+            self._setbacks, self._noisy = 0, noisy
             return False
-        if not self._best or len(self._trial) < _LEAST or not self._fallen(scale):
+        if not self._best or len(self._trial) < _LEAST or self.climbs(noisy, scale) or not self._fallen(scale):
             return False
         self._write(self._best)
         self._trial, self._at = self._trial[:0], self._at[:0]
@@ -95,6 +103,10 @@ class Champion:
         self.returns_to_it += 1
         self._setbacks += 1
         return True
+
+    def climbs(self, noisy: float, scale: float) -> bool:
+        """Whether a policy gradient's `noisy` episodes are clearly better than under the champion."""
+        return not self.drifts and noisy > self._noisy + _CLIMBED * scale
 
     def _better(self, scale: float) -> bool:
         """By what exams vouch for: the mean less its error, so that luck in a few does not depose many."""
@@ -115,7 +127,7 @@ class Champion:
         state: State = {f"best.{name}": tensor.cpu().numpy().copy() for name, tensor in self._best.items()}
         counters = np.array([self._credit, self.returns_to_it, self._setbacks], dtype=np.int64)
         exams = {"record": self._record.copy(), "trial": self._trial.copy(), "at": self._at.copy()}
-        return state | exams | {"counters": counters}
+        return state | exams | {"counters": counters, "noisy": np.array(self._noisy)}
 
     def load_state_dict(self, state: State) -> None:
         """Go on from `state_dict`."""
@@ -126,3 +138,4 @@ class Champion:
         self._best = {name: torch.from_numpy(np.array(array)).to(own[name].device) for name, array in best.items()}
         self._record, self._trial, self._at = (state[name].copy() for name in ("record", "trial", "at"))
         self._credit, self.returns_to_it, self._setbacks = (int(count) for count in state["counters"])
+        self._noisy = float(state["noisy"])

@@ -26,6 +26,7 @@ _HORIZON = 4_000  # steps over which the share is kept
 _LEAD_SHARE, _LEAST_LEAD_SHARE = 0.75, 0.15
 _FIRST_SHARE = 0.9  # before anybody leads
 _LEAST_LESSON, _LAST_LESSON = 0.3, 0.15  # weights while the explorer leads, and below which there are no more
+_SILENT = 0.05  # of the fading: an explorer that has not improved for so long has said all it has to say
 _HOLD, _HOLD_PERIOD = 0.25, 10_000  # weight of repeated lessons, and its half-life in steps
 _EXAM_SHARE = 0.5
 _UNSEEN, _MOST_EXAMS = 500, 0.25  # steps without an exam; share of all steps
@@ -122,7 +123,11 @@ class Handover(Standing):
 
     def _enter(self, episode: Episode) -> None:
         self._record(episode)
-        if episode.exam and self._champion is not None and self._champion.enter(episode.total, self.steps, self._scale):
+        if (
+            episode.exam
+            and self._champion is not None
+            and self._champion.enter(episode.total, self.steps, self._scale, self.agent_return)
+        ):
             self._exams.returns = self._champion.exams[-EXAMS:]
             self._falls, self._fell_at = self._falls + 1, self.steps
         if self.explorer_leads:
@@ -147,7 +152,8 @@ class Handover(Standing):
             return
         self.drivers[env] = share >= 1.0 or (share > 0.0 and (explorer < share * total or total == 0.0))
         wanted = self._exam_share
-        if wanted and self._champion is not None and self._champion.on_trial and not (self._grown_up or self.retired):
+        looked_after = not (self._grown_up or self.retired or self._silent)
+        if wanted and self._champion is not None and self._champion.on_trial and looked_after:
             wanted = _EXAM_SHARE
         self.exams[env] = not self.drivers[env] and share < 1.0 and exams < wanted * (total - explorer + 1.0)
 
@@ -157,7 +163,7 @@ class Handover(Standing):
         if not self._steers or not self._automatic or self._tau_e is not None:
             return 0.0
         useful = self._champion is not None and self._champion.drifts  # to an agent that learns from any step
-        if useful or self.teaching or (not self.agent_leads and not self.retired):
+        if useful or (not self._silent and (self.teaching or (not self.agent_leads and not self.retired))):
             return _EXAM_SHARE
         # An agent that seems to have fallen behind again is looked at more closely.
         behind = self._ahead(self._explorer.returns, self._agent.returns, 0.02)
@@ -197,7 +203,7 @@ class Handover(Standing):
         if self._tau_e is not None:
             return float(self.steps < self._tau_e)
         if self.explorer_leads and self.in_form:
-            return max(_LEAST_LESSON, self._fading)
+            return 0.0 if self._outgrown else max(_LEAST_LESSON, self._fading)
         fell = self._falls > 0 and self.steps - self._fell_at < _CALM
         # Nobody knows what an agent that has hardly driven can do; whatever it is, lessons can hardly make it worse.
         # Later its exams tell, and the champion comes back from lessons that did harm.
@@ -205,6 +211,17 @@ class Handover(Standing):
         settled = self.agent_leads or not of_use
         fading = 0.5 ** (self._since_best / _IMPROVEMENT_PERIOD)
         return 0.0 if settled or fell or not self.in_form or fading < _LAST_LESSON else fading
+
+    @property
+    def _outgrown(self) -> bool:
+        """The explorer leads, but has long ceased to improve, and the agent gets better by itself."""
+        climbs = self._champion is not None and self._champion.climbs(self.agent_return, self._scale)
+        return climbs and self._silent
+
+    @property
+    def _silent(self) -> bool:
+        """A leading explorer has not improved for so long that there is little news to look for."""
+        return self._fading < _SILENT
 
     def holding(self, taught_at: int) -> float:
         """Weight of lessons that only repeat what was taught up to the step `taught_at`."""
