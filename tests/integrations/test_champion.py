@@ -126,3 +126,22 @@ def test_a_policy_gradient_whose_noisy_episodes_get_better_is_left_alone():
         fell = [champion.enter(-900.0, 10 + step, 1000.0, noisy=noisy) for step in range(4)]
         assert any(fell) == brought_back
         assert float(agent["weight"]) == (0.0 if brought_back else 1.0)
+
+
+@pytest.mark.parametrize("drifts", [True, False])
+def test_after_six_returns_in_vain_the_agent_is_left_alone(drifts):
+    agent = {"weight": torch.zeros(1)}
+    champion = Champion(lambda: agent, agent.update, drifts=drifts)
+    exams = [-110.0] * 3 + ([-900.0] * 3 + [-110.0] * 4) * 10  # it falls, is brought back, is itself for a while
+    for step, total in enumerate(exams):
+        if total < -500.0 and exams[step - 1] > -500.0:  # an update
+            champion.changed(wholly=True)
+            agent["weight"] = torch.ones(1)
+        champion.enter(total, step, 1000.0)
+    assert champion.returns_to_it == 6
+    assert champion.gave_up
+    assert champion.pace == 1
+    assert float(agent["weight"]) == 1.0
+    twin = Champion(lambda: agent, agent.update, drifts=drifts)
+    twin.load_state_dict(champion.state_dict())
+    assert twin.gave_up

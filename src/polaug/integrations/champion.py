@@ -3,7 +3,8 @@
 A taught agent is often better than anything that its own updates make of it for a while: its values are young, and
 its noise hides what it can. So every change stands trial: exams that are clearly below the champion's bring the
 champion back, exams that are better crown a new one. Own updates of an agent that had to be brought back are made
-more rarely, until they make it better. A policy gradient climbs the return of its noisy episodes: while these are
+more rarely, until they make it better; if that was in vain time and again, it is left alone for good: some tasks are
+learnt through valleys. A policy gradient climbs the return of its noisy episodes: while these are
 better than under the champion it is on its way, whatever its exams say. Nothing here knows a training library.
 """
 
@@ -27,6 +28,7 @@ _SURELY = 1.5  # standard errors
 _LEAST_SPREAD = 0.1  # of the range of returns
 _CLIMBED = 0.02  # of it, by which noisy episodes must be better than under the champion
 _SLOWEST = 6  # halvings of the pace of an agent's own updates
+_IN_VAIN = 6  # returns to the same champion after which it gives up
 _FRESH = 5_000  # steps after which an exam says nothing about the present parameters
 
 Parameters = Mapping[str, torch.Tensor]
@@ -48,6 +50,8 @@ class Champion:
         self.returns_to_it = 0
         """How often it had to be brought back."""
         self._setbacks = 0  # of these, since it was crowned
+        self.gave_up = False
+        """Whether it no longer looks after the agent."""
         self._noisy = np.nan  # mean return of noisy episodes when it was crowned, or soon after
 
     @property
@@ -58,12 +62,12 @@ class Champion:
     @property
     def pace(self) -> int:
         """Only every `pace`-th of the agent's own updates should be made, if they have ruined it before."""
-        return int(2 ** min(self._setbacks, _SLOWEST)) if self.drifts else 1
+        return int(2 ** min(self._setbacks, _SLOWEST)) if self.drifts and not self.gave_up else 1
 
     @property
     def on_trial(self) -> bool:
         """The present parameters have had too few exams for a verdict."""
-        return not self._credit and len(self._trial) < _ENOUGH
+        return not self._credit and len(self._trial) < _ENOUGH and not self.gave_up
 
     def changed(self, *, wholly: bool) -> None:
         """The agent is no longer the champion; `wholly`: earlier exams say nothing about it any more."""
@@ -74,6 +78,7 @@ class Champion:
     def abdicate(self) -> None:
         """Returns are measured in another way from now on: there is no champion until there are new exams."""
         self._best, self._record, self._credit, self._setbacks, self._noisy = {}, np.zeros(0), 0, 0, np.nan
+        self.gave_up = False
         self.changed(wholly=True)
 
     def enter(self, total: float, step: int, scale: float, noisy: float = np.nan) -> bool:
@@ -81,6 +86,8 @@ class Champion:
 
         True if the champion has been brought back.
         """
+        if self.gave_up:
+            return False
         if self._best and np.isnan(self._noisy):
             self._noisy = noisy
         if self._credit:
@@ -96,6 +103,9 @@ class Champion:
             self._setbacks, self._noisy = 0, noisy
             return False
         if not self._best or len(self._trial) < _LEAST or self.climbs(noisy, scale) or not self._fallen(scale):
+            return False
+        if self._setbacks >= _IN_VAIN:
+            self.gave_up, self._best = True, {}
             return False
         self._write(self._best)
         self._trial, self._at = self._trial[:0], self._at[:0]
@@ -125,7 +135,7 @@ class Champion:
     def state_dict(self) -> State:
         """Parameters and exams."""
         state: State = {f"best.{name}": tensor.cpu().numpy().copy() for name, tensor in self._best.items()}
-        counters = np.array([self._credit, self.returns_to_it, self._setbacks], dtype=np.int64)
+        counters = np.array([self._credit, self.returns_to_it, self._setbacks, self.gave_up], dtype=np.int64)
         exams = {"record": self._record.copy(), "trial": self._trial.copy(), "at": self._at.copy()}
         return state | exams | {"counters": counters, "noisy": np.array(self._noisy)}
 
@@ -137,5 +147,6 @@ class Champion:
             raise StateError("champion: its parameters are not those of this agent. The state is damaged.")
         self._best = {name: torch.from_numpy(np.array(array)).to(own[name].device) for name, array in best.items()}
         self._record, self._trial, self._at = (state[name].copy() for name in ("record", "trial", "at"))
-        self._credit, self.returns_to_it, self._setbacks = (int(count) for count in state["counters"])
+        self._credit, self.returns_to_it, self._setbacks, gave_up = (int(count) for count in state["counters"])
+        self.gave_up = bool(gave_up)
         self._noisy = float(state["noisy"])

@@ -162,6 +162,8 @@ class Handover(Standing):
         """Share of the agent's steps that are exams: of no use to an on-policy loss, but they tell."""
         if not self._steers or not self._automatic or self._tau_e is not None:
             return 0.0
+        if self._champion is not None and self._champion.gave_up:
+            return self._settings.trial_share
         useful = self._champion is not None and self._champion.drifts  # to an agent that learns from any step
         if useful or (not self._silent and (self.teaching or (not self.agent_leads and not self.retired))):
             return _EXAM_SHARE
