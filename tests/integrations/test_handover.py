@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
 
 from polaug.config import Augmentation
+from polaug.integrations.champion import Champion
 from polaug.integrations.handover import Handover
 
 
@@ -47,6 +49,33 @@ def test_an_agent_that_overtakes_ends_the_lessons():
     handover = drive(100.0, lambda t: t / 100, episodes=600)
     assert handover.teaching == 0.0
     assert handover.agent_leads
+
+
+def examined(episodes, noisy):
+    """The share of exams among the agent's last 100 episodes, below an explorer that leads and does not improve."""
+    agent = {"weight": torch.zeros(1)}
+    champion = Champion(lambda: agent, agent.update)
+    handover = Handover(Augmentation(), steers=True, automatic=True, tau_e=None, warm_up=0, champion=champion)
+    handover.begin(1)
+    rng, exams = np.random.default_rng(0), []
+    for k in range(episodes):
+        mean = 100.0 if handover.drivers[0] else 0.0 if handover.exams[0] else noisy(k / episodes)
+        if not handover.drivers[0]:
+            exams.append(bool(handover.exams[0]))
+        for t in range(50):
+            handover.step(np.array([(mean + rng.normal()) * (t == 49)]), np.array([t == 49]))
+    return handover, np.mean(exams[-100:])
+
+
+def test_an_agent_that_gets_better_by_itself_is_left_to_it_once_the_explorer_stands_still():
+    """Half of its first episodes are exams, which an on-policy loss cannot use; later few, and no lessons."""
+    early, often = examined(60, lambda done: 0.0)
+    late, seldom = examined(800, lambda done: 60.0 * done)
+    assert early.teaching > 0.0
+    assert often > 0.4
+    assert late.explorer_leads
+    assert late.teaching == 0.0
+    assert seldom < 0.3
 
 
 def test_an_agent_that_falls_apart_gets_its_teacher_back():
