@@ -94,3 +94,18 @@ def test_saved_before_the_first_fit_and_after():
     wrong = first.state_dict() | {"born.0": np.zeros((3, 2), np.float32)}
     with pytest.raises(StateError, match="another network"):
         again.load_state_dict(wrong)
+
+
+def test_an_input_that_seldom_or_never_varies_gets_no_huge_weights():
+    """A contact that is first made long after the layer was fitted must not drown everything else."""
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(3, 64)
+    before = layer.weight.detach().clone()
+    rng = np.random.default_rng(0)
+    states = np.zeros((1000, 3), np.float32)
+    states[:, 0] = rng.normal(size=1000)
+    states[:3, 1] = 1.0  # made three times in a thousand steps; the third input never varies
+    assert FirstLayers(lambda: [layer], untrained=True).fit(torch.from_numpy(states), rng)
+    growth = layer.weight.detach().abs().mean(dim=0) / before.abs().mean(dim=0)
+    assert growth[1] < 10 * growth[0]
+    assert growth[2] < 2 * growth[0]

@@ -15,11 +15,12 @@ import torch
 
 from polaug.errors import StateError
 from polaug.state import State
+from polaug.transfer.optimizer import input_width
 
 _SPREAD = 1.5  # of what a unit receives, over the states
 _GROWN = 1.5  # times wider: the states have left what the layer was fitted to
 _MOVED = 0.1  # a weight that others have moved so far belongs to a trained network
-_SCALES = (1e-6, 1e6)
+_WIDEST = 1e6
 _FEWEST = 64  # states
 _YOUTH = 20  # lessons, after which what was learnt is worth more than a better layer
 
@@ -41,7 +42,7 @@ class FirstLayers:
         self._lessons += 1
         if not self._born or self._lessons > _YOUTH or inputs.dim() != 2 or len(inputs) < _FEWEST:
             return False
-        width = inputs.float().std(dim=0).clamp(*_SCALES)
+        width = input_width(inputs).clamp(max=_WIDEST)
         layers = list(self._layers())
         if not len(self._width):
             if any(bool((layer.weight.detach().cpu() - torch.from_numpy(born)).abs().max() > _MOVED)

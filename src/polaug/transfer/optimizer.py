@@ -15,12 +15,21 @@ from polaug.errors import StateError
 from polaug.state import State
 
 _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
-_SCALING = (0.1, 100.0)  # a constant input gets no infinite steps
+_SCALING = (0.1, 100.0)
+
+
+def input_width(inputs: torch.Tensor) -> torch.Tensor:
+    """The width (d,) of each column of `inputs` (n, d): its standard deviation, or a sixth of its range if that is more
+    (a contact that is seldom made deviates by little, but when it is made it is 1); 1 for columns that never vary.
+    """
+    columns = inputs.float()
+    width = torch.maximum(columns.std(dim=0), (columns.amax(dim=0) - columns.amin(dim=0)) / 6.0)
+    return torch.where(width > 1e-6, width, torch.ones_like(width))
 
 
 def input_factor(inputs: torch.Tensor) -> torch.Tensor | None:
     """How much further weights of each input column must move than standardised ones; None without columns."""
-    return (1.0 / inputs.float().std(dim=0)).clamp(*_SCALING) if inputs.dim() == 2 else None
+    return (1.0 / input_width(inputs)).clamp(*_SCALING) if inputs.dim() == 2 else None
 
 
 class TeachingOptimizer:
