@@ -105,6 +105,8 @@ def test_updates_that_ruin_the_agent_slow_down_until_they_make_it_better():
         examined(champion, agent, 50.0, 4, start=start + 1_000)
         paces.append(champion.pace)
     assert paces == [1, 2, 4]
+    examined(champion, agent, 50.0, 1, start=18_000)
+    assert champion.pace == 1  # or it would never learn again
     examined(champion, agent, 90.0, 6, start=30_000)
     assert champion.pace == 1
     steady = Champion(lambda: agent.parameters, agent.write, drifts=False)
