@@ -105,8 +105,6 @@ def test_updates_that_ruin_the_agent_slow_down_until_they_make_it_better():
         examined(champion, agent, 50.0, 4, start=start + 1_000)
         paces.append(champion.pace)
     assert paces == [1, 2, 4]
-    examined(champion, agent, 50.0, 1, start=18_000)
-    assert champion.pace == 1  # or it would never learn again
     examined(champion, agent, 90.0, 6, start=30_000)
     assert champion.pace == 1
     steady = Champion(lambda: agent.parameters, agent.write, drifts=False)
@@ -130,10 +128,9 @@ def test_a_policy_gradient_whose_noisy_episodes_get_better_is_left_alone():
         assert float(agent["weight"]) == (0.0 if brought_back else 1.0)
 
 
-@pytest.mark.parametrize("drifts", [True, False])
-def test_after_six_returns_in_vain_the_agent_is_left_alone(drifts):
+def test_after_six_returns_in_vain_a_policy_gradient_is_left_alone():
     agent = {"weight": torch.zeros(1)}
-    champion = Champion(lambda: agent, agent.update, drifts=drifts)
+    champion = Champion(lambda: agent, agent.update)
     exams = [-110.0] * 3 + ([-900.0] * 3 + [-110.0] * 4) * 10  # it falls, is brought back, is itself for a while
     for step, total in enumerate(exams):
         if total < -500.0 and exams[step - 1] > -500.0:  # an update
@@ -142,8 +139,7 @@ def test_after_six_returns_in_vain_the_agent_is_left_alone(drifts):
         champion.enter(total, step, 1000.0)
     assert champion.returns_to_it == 6
     assert champion.gave_up
-    assert champion.pace == 1
     assert float(agent["weight"]) == 1.0
-    twin = Champion(lambda: agent, agent.update, drifts=drifts)
+    twin = Champion(lambda: agent, agent.update)
     twin.load_state_dict(champion.state_dict())
     assert twin.gave_up

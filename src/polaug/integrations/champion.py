@@ -3,9 +3,9 @@
 A taught agent is often better than anything that its own updates make of it for a while: its values are young, and
 its noise hides what it can. So every change stands trial: exams that are clearly below the champion's bring the
 champion back, exams that are better crown a new one. Own updates of an agent that had to be brought back are made
-more rarely, until they make it better; if that was in vain time and again, it is left alone for good: some tasks are
-learnt through valleys. A policy gradient climbs the return of its noisy episodes: while these are
-better than under the champion it is on its way, whatever its exams say. Nothing here knows a training library.
+more rarely, until they make it better. A policy gradient climbs the return of its noisy episodes: while these are
+better than under the champion it is on its way, whatever its exams say; and if it was brought back in vain time and
+again it is left alone for good, since some tasks are learnt through valleys. Nothing here knows a training library.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ _CREDIT = 4  # exams after a return that still speak for the champion, though th
 _SURELY = 1.5  # standard errors
 _LEAST_SPREAD = 0.1  # of the range of returns
 _CLIMBED = 0.02  # of it, by which noisy episodes must be better than under the champion
-_SLOWEST = 6  # halvings of the pace of an agent's own updates,
-_RECOVERY = 2_000  # and steps after which one of them is over: else it would never learn again
+_SLOWEST = 6  # halvings of the pace of an agent's own updates
 _IN_VAIN = 6  # returns to the same champion after which it gives up
 _FRESH = 5_000  # steps after which an exam says nothing about the present parameters
 
@@ -51,7 +50,6 @@ class Champion:
         self.returns_to_it = 0
         """How often it had to be brought back."""
         self._setbacks = 0  # of these, since it was crowned
-        self._returned_at = self._now = 0  # steps at the last of them, and at the last exam
         self.gave_up = False
         """Whether it no longer looks after the agent."""
         self._noisy = np.nan  # mean return of noisy episodes when it was crowned, or soon after
@@ -64,10 +62,7 @@ class Champion:
     @property
     def pace(self) -> int:
         """Only every `pace`-th of the agent's own updates should be made, if they have ruined it before."""
-        if not self.drifts or self.gave_up:
-            return 1
-        halvings = min(self._setbacks, _SLOWEST) - (self._now - self._returned_at) // _RECOVERY
-        return int(2 ** max(halvings, 0))
+        return int(2 ** min(self._setbacks, _SLOWEST)) if self.drifts else 1
 
     @property
     def on_trial(self) -> bool:
@@ -91,7 +86,6 @@ class Champion:
 
         True if the champion has been brought back.
         """
-        self._now = step
         if self.gave_up:
             return False
         if self._best and np.isnan(self._noisy):
@@ -110,14 +104,14 @@ class Champion:
             return False
         if not self._best or len(self._trial) < _LEAST or self.climbs(noisy, scale) or not self._fallen(scale):
             return False
-        if self._setbacks >= _IN_VAIN:
+        if self._setbacks >= _IN_VAIN and not self.drifts:
             self.gave_up, self._best = True, {}
             return False
         self._write(self._best)
         self._trial, self._at = self._trial[:0], self._at[:0]
         self._credit = _CREDIT if self.drifts else _RECORD
         self.returns_to_it += 1
-        self._setbacks, self._returned_at = self._setbacks + 1, step
+        self._setbacks += 1
         return True
 
     def climbs(self, noisy: float, scale: float) -> bool:
@@ -141,9 +135,7 @@ class Champion:
     def state_dict(self) -> State:
         """Parameters and exams."""
         state: State = {f"best.{name}": tensor.cpu().numpy().copy() for name, tensor in self._best.items()}
-        counters = np.array(
-            [self._credit, self.returns_to_it, self._setbacks, self._returned_at, self._now, self.gave_up]
-        )
+        counters = np.array([self._credit, self.returns_to_it, self._setbacks, self.gave_up], dtype=np.int64)
         exams = {"record": self._record.copy(), "trial": self._trial.copy(), "at": self._at.copy()}
         return state | exams | {"counters": counters, "noisy": np.array(self._noisy)}
 
@@ -155,7 +147,6 @@ class Champion:
             raise StateError("champion: its parameters are not those of this agent. The state is damaged.")
         self._best = {name: torch.from_numpy(np.array(array)).to(own[name].device) for name, array in best.items()}
         self._record, self._trial, self._at = (state[name].copy() for name in ("record", "trial", "at"))
-        counters = [int(count) for count in state["counters"]]
-        self._credit, self.returns_to_it, self._setbacks, self._returned_at, self._now = counters[:5]
-        self.gave_up = bool(counters[5])
+        self._credit, self.returns_to_it, self._setbacks, gave_up = (int(count) for count in state["counters"])
+        self.gave_up = bool(gave_up)
         self._noisy = float(state["noisy"])
