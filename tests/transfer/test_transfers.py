@@ -280,22 +280,3 @@ def test_an_explorer_without_q_hat_teaches_nothing():
     transfer = make_transfer(Augmentation(), pupil("discrete", net(2)), explorer, np.random.default_rng(0))
     show(transfer)
     assert transfer.teach() == {}
-
-
-@pytest.mark.parametrize("prefers_teacher", [True, False])
-def test_a_critic_that_prefers_the_agents_own_choice_is_heard(prefers_teacher):
-    """Q̂ chooses ±1: a critic that pays for large actions lets the lesson through, one for small ones does not."""
-    model = net(1)
-    sign = 1.0 if prefers_teacher else -1.0
-    student = Student(
-        "actor_critic", 0.9, lambda: list(model.parameters()), tensor, column,
-        gaussian=lambda s: (torch.tanh(model(s)), None), critic=lambda s, a: sign * a.abs().repeat(1, 2),
-    )  # fmt: skip
-    transfer = make_transfer(Augmentation(), student, Sign(SPACE, spaces.Box(-1, 1, (1,))), np.random.default_rng(0))
-    show(transfer)
-    states = tensor(np.random.default_rng(1).uniform(-1, 1, (200, 2)))
-    before = model(states).detach()
-    for _ in range(3):
-        transfer.teach()
-    moved = float((model(states) - before).abs().max().detach())
-    assert moved > 0.2 if prefers_teacher else moved == 0.0

@@ -29,7 +29,9 @@ Tensor = torch.Tensor
 _LABELLED = 8  # batches that a lesson labels at most,
 _PASSES = 5  # and how often it goes over them
 _LECTURES = 4  # full lessons whose labels are kept: Q̂ wavers, and their votes average it out
-_CONTINUOUS, _CRITICISED = 0.3, 0.1  # of the rate
+
+
+_CONTINUOUS = 0.3  # of the rate
 
 
 def _nothing() -> None:
@@ -137,10 +139,8 @@ class Lessons(Transfer):
     def __init__(self, settings: Augmentation, student: Student, explorer: Explorer, rng: np.random.Generator) -> None:
         super().__init__(settings, student, explorer, rng)
         self._memory = Memory(settings.memory)
-        # Actors of continuous actions saturate at the rate that suits choices, and then learn nothing more; those that
-        # climb a critic are better followed than led.
-        slower = 1.0 if student.gaussian is None else _CONTINUOUS if student.critic is None else _CRITICISED
-        rate = settings.teach_rate * slower
+        # Actors of continuous actions saturate at the rate that suits choices, and then learn nothing more.
+        rate = settings.teach_rate * (1.0 if student.gaussian is None else _CONTINUOUS)
         self._optimizer = TeachingOptimizer(student.parameters, rate, student.first_layers)
         self._first = FirstLayers(student.first_layers, student.untrained)
         self._disagreement = 1.0

@@ -1,9 +1,8 @@
 """`kickstart`: distils Q̂'s choice into the policy (Schmitt et al., 2018), relabelled on all states (DAgger).
 
-The labels are soft: hard ones drive the entropy to zero, and the agent stays at its teacher's level for good. A policy
-gradient whose value estimate knows nothing ruins what it was taught, so the lesson also draws V(s) to the returns. An
-agent with a critic is taught only where its critic thinks more of Q̂'s choice than of its own (the Q filter of Nair et
-al., 2018): a teacher that chooses among a few actions must not hold an actor back that has learnt finer ones.
+The labels are soft: hard ones drive the entropy to zero, and the agent stays at its teacher's level for good. An agent
+whose value estimates know nothing ruins what it was taught, so the lesson also draws them to the returns: V(s) to all,
+Q(s, a) to those of good episodes.
 """
 
 from __future__ import annotations
@@ -32,12 +31,15 @@ class Kickstart(Lessons):
     def __init__(self, settings: Augmentation, student: Student, explorer: Explorer, rng: np.random.Generator) -> None:
         super().__init__(settings, student, explorer, rng)
         self._labels = SoftLabels(student, explorer)
-        self._episodes = FinishedEpisodes(student.gamma, _RETURNS, whole_tails=True)
+        good = student.critic is not None
+        self._episodes = FinishedEpisodes(
+            student.gamma, settings.memory if good else _RETURNS, best_half=good, whole_tails=True
+        )
 
     def watch(self, transitions: Transitions) -> None:
         """Remember states, and returns for the value estimate."""
         super().watch(transitions)
-        if self.student.baseline is not None:
+        if self.student.baseline is not None or self.student.critic is not None:
             self._episodes.watch(transitions)
 
     def restart(self) -> None:
@@ -58,25 +60,23 @@ class Kickstart(Lessons):
         else:
             assert self.student.gaussian is not None  # every policy has one of the two
             spoken = self.student.gaussian(observations)
-            worth = None if self.student.critic is None else self._worthwhile(observations, spoken[0], targets)
-            loss, apart = _continuous(*spoken, targets, 2.0 * self.settings.smoothing, worth)
+            loss, apart = _continuous(*spoken, targets, 2.0 * self.settings.smoothing)
         return loss + self._value_loss(len(observations)), apart
-
-    @torch.no_grad()
-    def _worthwhile(self, states: Tensor, own: Tensor, targets: Tensor) -> Tensor:
-        """Where (n,) the critic, at its most sceptical, thinks more of Q̂'s choice than of the agent's own."""
-        assert self.student.critic is not None
-        theirs, mine = (self.student.critic(states, actions).min(dim=1).values for actions in (targets, own))
-        return (theirs > mine).float()
 
     def _value_loss(self, n: int) -> Tensor | float:
         """Distance of values to returns, in units of their spread."""
-        if not len(self._episodes) or self.student.baseline is None:
+        if not len(self._episodes):
             return 0.0
-        raw, _, returns = self._episodes.rows(self.rng.integers(len(self._episodes), size=n))
-        scale, values = self.student.reward_scale(), self.student.baseline(self.student.tensor(raw))
+        raw, taken, returns = self._episodes.rows(self.rng.integers(len(self._episodes), size=n))
+        scale, states = self.student.reward_scale(), self.student.tensor(raw)
         unit = max(float(returns.std()) * scale, 1e-9)
-        return torch.nn.functional.smooth_l1_loss(values / unit, values.new_tensor(returns * scale / unit))
+        if self.student.critic is not None:
+            values = self.student.critic(states, self.student.actions(taken))
+        else:
+            assert self.student.baseline is not None  # else no episode would have been watched
+            values = self.student.baseline(states)[:, None]
+        target = values.new_tensor(returns * scale / unit)[:, None].expand_as(values)
+        return torch.nn.functional.smooth_l1_loss(values / unit, target)
 
     def state_dict(self) -> State:
         """Also the returns."""
@@ -99,15 +99,11 @@ def _discrete(factors: list[Tensor], targets: Tensor, smoothing: float) -> tuple
     return torch.stack(losses).mean(), torch.stack(apart).mean()
 
 
-def _continuous(
-    mean: Tensor, log_std: Tensor | None, targets: Tensor, softness: float, worth: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    """Cross-entropy from N(target, softness²) if the policy has a spread of its own to teach, else squared error.
-
-    `worth` (n,) weighs the states.
-    """
+def _continuous(mean: Tensor, log_std: Tensor | None, targets: Tensor, softness: float) -> tuple[Tensor, Tensor]:
+    """Cross-entropy from N(target, softness²) if the policy has a spread of its own to teach, else squared error."""
     square = (mean - targets).square()
-    loss = square if log_std is None else 0.5 * (square + softness**2) * torch.exp(-2.0 * log_std) + log_std
-    if worth is not None:
-        loss = loss * worth[:, None]
-    return loss.mean(), square.mean().sqrt().clamp(max=1.0) / 2.0
+    if log_std is None:
+        loss = square.mean()
+    else:
+        loss = (0.5 * (square + softness**2) * torch.exp(-2.0 * log_std) + log_std).mean()
+    return loss, square.mean().sqrt().clamp(max=1.0) / 2.0
