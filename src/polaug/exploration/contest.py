@@ -98,7 +98,7 @@ class Contest:
         if best is None:
             return "model"
         found = self.standings[best].returns[-_JUDGED:]
-        surely = len(found) >= _SURELY and np.mean(found) > np.mean(searched) if searched else True
+        surely = not searched or (len(found) >= _SURELY and np.mean(found) > np.mean(searched))
         return best if surely or not self.exploring else "model"
 
     def heir(self, name: str) -> str | None:
