@@ -143,3 +143,44 @@ def test_after_six_returns_in_vain_a_policy_gradient_is_left_alone():
     twin = Champion(lambda: agent, agent.update)
     twin.load_state_dict(champion.state_dict())
     assert twin.gave_up
+
+
+def test_a_very_bad_exam_raises_the_alarm_until_the_next_speaks():
+    agent = Agent()
+    champion = Champion(lambda: agent.parameters, agent.write, drifts=True)
+    assert not champion.alarmed(100.0)
+    examined(champion, agent, 50.0, 8)
+    assert not champion.alarmed(100.0)
+    champion.enter(5.0, 900, 100.0)
+    assert champion.alarmed(100.0)
+    champion.enter(50.0, 1_000, 100.0)
+    assert not champion.alarmed(100.0)
+
+
+def test_letting_go_gives_the_agent_back_as_it_was_before_its_lessons():
+    agent, twin = Agent(), Agent()
+    champion = Champion(lambda: agent.parameters, agent.write, drifts=True)
+    examined(champion, agent, 50.0, 8)
+    for fall in range(2):
+        assert not champion.falls_back
+        start = 6_000 * (fall + 1)
+        assert any(any(examined(champion, agent, 10.0, 1, start=start + 100 * k)) for k in range(6))
+        examined(champion, agent, 50.0, 4, start=start + 1_000)
+    assert champion.falls_back
+    other = Champion(lambda: twin.parameters, twin.write, drifts=True)
+    other.load_state_dict(champion.state_dict())
+    twin.parameters["w"].fill_(50.0)
+    for each, parameters in ((champion, agent.parameters), (other, twin.parameters)):
+        each.let_go()
+        assert parameters["w"] == 0.0
+        assert each.untaught
+        assert each.pace == 1
+        assert not each.falls_back  # once and for all
+    assert not any(examined(champion, agent, -90.0, 12, start=40_000))
+
+
+def test_a_policy_gradient_has_nothing_to_start_anew_from():
+    agent = Agent()
+    champion = Champion(lambda: agent.parameters, agent.write)
+    assert not any(key.startswith("initial") for key in champion.state_dict())
+    assert not champion.falls_back

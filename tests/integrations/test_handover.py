@@ -194,3 +194,28 @@ def test_lessons_do_not_wait_for_the_first_exam_and_are_examined():
         handover.step(np.array([1.0]), np.array([handover.steps % 100 == 99]))
         if handover.steps == 150:
             assert handover.teaching > 0.0
+
+
+@pytest.mark.parametrize(("learns", "let_go"), [(False, True), (True, False)])
+def test_an_agent_that_falls_again_and_again_is_let_go_where_the_explorer_has_learnt_nothing(learns, let_go):
+    """It is good for a while after each lesson, and ruined by its own updates."""
+    agent = {"weight": torch.zeros(1)}
+    champion = Champion(lambda: agent, lambda best: agent["weight"].copy_(best["weight"]), drifts=True)
+    handover = Handover(Augmentation(), steers=True, automatic=True, tau_e=None, warm_up=0, champion=champion)
+    handover.begin(1)
+    agent["weight"] += 1.0  # it is taught
+    rng = np.random.default_rng(0)
+    for k in range(400):
+        if handover.drivers[0]:
+            mean = 100.0 if learns and k > 20 else 0.0
+        else:
+            mean = -100.0 if k % 40 >= 30 and not champion.untaught else 100.0 if learns else 0.0
+        for t in range(50):
+            handover.step(np.array([(mean + rng.normal()) * (t == 49)]), np.array([t == 49]))
+    assert champion.returns_to_it >= 2
+    assert handover.explorer_learnt == learns
+    assert champion.untaught == let_go
+    assert float(agent["weight"]) == (0.0 if let_go else 1.0)
+    if let_go:
+        assert handover.teaching == 0.0
+        assert handover.holding(handover.steps - 1) == 0.0

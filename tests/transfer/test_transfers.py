@@ -186,6 +186,49 @@ def test_kickstart_draws_the_value_estimate_to_the_returns():
     np.testing.assert_allclose(values, [-2.2, -3.8], atol=0.3)
 
 
+def taught_actor(critic):
+    """An actor whose critic has an opinion; Q̂ wants 1 where the first number is positive, else −1."""
+    model = net(1)
+    student = dataclasses.replace(
+        pupil("gaussian", model), family="actor_critic", gaussian=lambda s: (torch.tanh(model(s)), None), critic=critic
+    )
+    space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+    transfer = make_transfer(Augmentation(), student, Sign(SPACE, space), np.random.default_rng(0))
+    show(transfer)
+    return transfer, lambda states: torch.tanh(model(torch.tensor(states))).detach().flatten().numpy()
+
+
+def test_an_actor_follows_q_hat_only_where_its_critic_agrees():
+    transfer, act = taught_actor(lambda s, a: (a * s[:, 1:].sign()).repeat(1, 2))  # wants 1 where y is positive
+    for _ in range(20):
+        transfer.teach()
+    assert act([[0.8, 0.8]])[0] > 0.8  # both want 1
+    assert act([[-0.8, -0.8]])[0] < -0.8
+    assert act([[0.8, -0.8]])[0] < 0.0  # its critic wants −1, Q̂ wants 1
+
+
+def test_a_critic_that_objects_to_everything_loses_its_say_while_exams_get_no_better():
+    transfer, act = taught_actor(lambda s, a: -(a - act_of(s)).abs().repeat(1, 2))  # always thinks most of the actor
+
+    def act_of(states):
+        return transfer.student.gaussian(states)[0].detach()
+
+    for _ in range(3):
+        transfer.teach()
+    untaught = act([[0.8, 0.0], [-0.8, 0.0]])
+    for total in (0.0, 10.0, 20.0, 30.0, 40.0, 50.0):
+        transfer.examined(total, 100.0, behind=True)  # exams get better: nothing changes
+    transfer.teach()
+    np.testing.assert_array_equal(act([[0.8, 0.0], [-0.8, 0.0]]), untaught)
+    for _ in range(5):
+        transfer.examined(50.0, 100.0, behind=True)
+    for _ in range(20):
+        transfer.teach()
+    taught = act([[0.8, 0.0], [-0.8, 0.0]])
+    assert taught[0] > 0.8
+    assert taught[1] < -0.8
+
+
 @pytest.mark.parametrize(("name", "kind"), [("kickstart", "discrete"), ("margin", "values"), ("imitate", "values")])
 def test_a_restart_leaves_no_piece_of_an_episode_behind(name, kind):
     transfer, _ = build(name, kind, 2, spaces.Discrete(2))

@@ -5,7 +5,9 @@ its noise hides what it can. So every change stands trial: exams that are clearl
 champion back, exams that are better crown a new one. Own updates of an agent that had to be brought back are made
 more rarely, until they make it better. A policy gradient climbs the return of its noisy episodes: while these are
 better than under the champion it is on its way, whatever its exams say; and if it was brought back in vain time and
-again it is left alone for good, since some tasks are learnt through valleys. Nothing here knows a training library.
+again it is left alone for good, since some tasks are learnt through valleys. Agents with a replay buffer can also start
+anew: where the teacher has learnt nothing, its lessons are only in the way, and all that was seen is still in the
+buffer. Nothing here knows a training library.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from polaug.errors import StateError
-from polaug.state import State
+from polaug.state import State, part, prefixed
 
 _LEAST = 2  # exams that allow a verdict
 _ENOUGH = 4  # exams for a good one
@@ -25,10 +27,13 @@ _TRIAL = 6  # recent exams that speak for the present parameters
 _RECORD = 16  # exams that speak for the champion
 _CREDIT = 4  # exams after a return that still speak for the champion, though the agent goes on learning
 _SURELY = 1.5  # standard errors
-_LEAST_SPREAD = 0.1  # of the range of returns
+_LEAST_SPREAD = 0.1  # of the range of returns, as long as the champion has had few exams
+_FEW = 4
+_ALARMING = 4.0  # spreads below the champion's mean
 _CLIMBED = 0.02  # of it, by which noisy episodes must be better than under the champion
 _SLOWEST = 6  # halvings of the pace of an agent's own updates
 _IN_VAIN = 6  # returns to the same champion after which it gives up
+_TWICE = 2  # returns to it that say that an agent's own learning does not agree with what it was taught
 _FRESH = 5_000  # steps after which an exam says nothing about the present parameters
 
 Parameters = Mapping[str, torch.Tensor]
@@ -45,6 +50,7 @@ class Champion:
     ) -> None:
         self._read, self._write, self.drifts = read, write, drifts
         self._best: dict[str, torch.Tensor] = {}
+        self._initial = self._copy() if drifts else {}
         self._record, self._trial, self._at = np.zeros(0), np.zeros(0), np.zeros(0, np.int64)
         self._credit = 0
         self.returns_to_it = 0
@@ -52,6 +58,8 @@ class Champion:
         self._setbacks = 0  # of these, since it was crowned
         self.gave_up = False
         """Whether it no longer looks after the agent."""
+        self.untaught = False
+        """Whether it has let the agent go with the parameters that it had before its first lesson."""
         self._noisy = np.nan  # mean return of noisy episodes when it was crowned, or soon after
 
     @property
@@ -62,7 +70,7 @@ class Champion:
     @property
     def pace(self) -> int:
         """Only every `pace`-th of the agent's own updates should be made, if they have ruined it before."""
-        return int(2 ** min(self._setbacks, _SLOWEST)) if self.drifts else 1
+        return int(2 ** min(self._setbacks, _SLOWEST)) if self.drifts and not self.gave_up else 1
 
     @property
     def on_trial(self) -> bool:
@@ -90,15 +98,16 @@ class Champion:
             return False
         if self._best and np.isnan(self._noisy):
             self._noisy = noisy
-        if self._credit:
+        if self._credit and not self._alarming(total, scale):
             self._credit -= 1
             self._record = np.append(self._record, total)[-_RECORD:]
             return False
+        self._credit = 0
         recent = self._at > step - _FRESH
         self._trial = np.append(self._trial[recent], total)[-_TRIAL:]
         self._at = np.append(self._at[recent], step)[-_TRIAL:]
         if len(self._trial) >= _LEAST and (not self._best or self._better(scale)):
-            self._best = {name: tensor.detach().clone() for name, tensor in self._read().items()}
+            self._best = self._copy()
             self._record, self._credit = self._trial.copy(), 0 if self.drifts else _RECORD
             self._setbacks, self._noisy = 0, noisy
             return False
@@ -113,6 +122,27 @@ class Champion:
         self.returns_to_it += 1
         self._setbacks += 1
         return True
+
+    @property
+    def falls_back(self) -> bool:
+        """The agent's own learning has ruined it more than once, and it has parameters to start anew from."""
+        return bool(self._initial) and self.returns_to_it >= _TWICE
+
+    def let_go(self) -> None:
+        """Back to the parameters from before the first lesson, and no more interference."""
+        self._write(self._initial)
+        self.untaught = self.gave_up = True
+        self._best, self._initial = {}, {}
+
+    def alarmed(self, scale: float) -> bool:
+        """The last exam of an agent that learns at every step was so bad that the next must follow at once."""
+        return len(self._trial) > 0 and self._alarming(self._trial[-1], scale)
+
+    def _alarming(self, total: float, scale: float) -> bool:
+        if not (self.drifts and self._best):
+            return False
+        spread = max(float(self._record.std()), _LEAST_SPREAD * scale)
+        return bool(total < self._record.mean() - _ALARMING * spread)
 
     def climbs(self, noisy: float, scale: float) -> bool:
         """Whether a policy gradient's `noisy` episodes are clearly better than under the champion."""
@@ -129,24 +159,32 @@ class Champion:
         return bool(self._record.mean() - self._trial.mean() > max(_SURELY * error, 1e-12))
 
     def _spread(self, scale: float) -> float:
-        """Standard deviation of exams; that of two or three may be small by luck."""
-        return max(float(self._record.std()), float(self._trial.std()), _LEAST_SPREAD * scale)
+        """Standard deviation of exams; that of a few may be small by luck."""
+        least = _LEAST_SPREAD * scale * min(1.0, float(np.sqrt(_FEW / max(len(self._record), 1))))
+        return max(float(self._record.std()), float(self._trial.std()), least)
+
+    def _copy(self) -> dict[str, torch.Tensor]:
+        return {name: tensor.detach().clone() for name, tensor in self._read().items()}
 
     def state_dict(self) -> State:
         """Parameters and exams."""
-        state: State = {f"best.{name}": tensor.cpu().numpy().copy() for name, tensor in self._best.items()}
-        counters = np.array([self._credit, self.returns_to_it, self._setbacks, self.gave_up], dtype=np.int64)
+        state: State = {}
+        for kind, kept in (("best", self._best), ("initial", self._initial)):
+            state |= prefixed(kind, {name: tensor.cpu().numpy().copy() for name, tensor in kept.items()})
+        counters = np.array([self._credit, self.returns_to_it, self._setbacks, self.gave_up, self.untaught], np.int64)
         exams = {"record": self._record.copy(), "trial": self._trial.copy(), "at": self._at.copy()}
         return state | exams | {"counters": counters, "noisy": np.array(self._noisy)}
 
     def load_state_dict(self, state: State) -> None:
         """Go on from `state_dict`."""
-        best = {name.removeprefix("best."): array for name, array in state.items() if name.startswith("best.")}
-        own = self._read()
-        if best and {name: tuple(t.shape) for name, t in own.items()} != {n: a.shape for n, a in best.items()}:
-            raise StateError("champion: its parameters are not those of this agent. The state is damaged.")
-        self._best = {name: torch.from_numpy(np.array(array)).to(own[name].device) for name, array in best.items()}
+        self._best, self._initial = (self._parameters(part(kind, state)) for kind in ("best", "initial"))
         self._record, self._trial, self._at = (state[name].copy() for name in ("record", "trial", "at"))
-        self._credit, self.returns_to_it, self._setbacks, gave_up = (int(count) for count in state["counters"])
-        self.gave_up = bool(gave_up)
+        self._credit, self.returns_to_it, self._setbacks, gave_up, untaught = (int(c) for c in state["counters"])
+        self.gave_up, self.untaught = bool(gave_up), bool(untaught)
         self._noisy = float(state["noisy"])
+
+    def _parameters(self, arrays: State) -> dict[str, torch.Tensor]:
+        own = self._read()
+        if arrays and {name: tuple(t.shape) for name, t in own.items()} != {n: a.shape for n, a in arrays.items()}:
+            raise StateError("champion: its parameters are not those of this agent. The state is damaged.")
+        return {name: torch.from_numpy(np.array(array)).to(own[name].device) for name, array in arrays.items()}

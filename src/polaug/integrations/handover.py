@@ -27,7 +27,7 @@ _LEAD_SHARE, _LEAST_LEAD_SHARE = 0.75, 0.15
 _FIRST_SHARE = 0.9  # before anybody leads
 _LEAST_LESSON, _LAST_LESSON = 0.3, 0.15  # weights while the explorer leads, and below which there are no more
 _SILENT = 0.05  # of the fading: an explorer that has not improved for so long has said all it has to say
-_HOLD, _HOLD_PERIOD = 0.25, 10_000  # weight of repeated lessons, and its half-life in steps
+_HOLD, _HOLD_PERIOD = 0.5, 20_000  # weight of repeated lessons, and its half-life in steps
 _EXAM_SHARE = 0.5
 _UNSEEN, _MOST_EXAMS = 500, 0.25  # steps without an exam; share of all steps
 _IMPROVEMENT_PERIOD = 3_000  # a leading explorer that has not improved for so long drives half as much
@@ -60,7 +60,7 @@ class Handover(Standing):
         self._earlier = np.zeros(0, dtype=np.int64)  # steps of the episodes under way in earlier spells
         self._spell = _SPELL
         self._recent = np.zeros(3)  # discounted steps: the explorer's, exams, all
-        self._best, self._since_best = -np.inf, 0  # of the explorer's mean
+        self._since_best = 0  # steps since the explorer's mean was best
         self._hope = -np.inf  # its mean when it last earned patience
         self._without_lead, self._lost = 0, 0
         self._led = False
@@ -116,7 +116,7 @@ class Handover(Standing):
         """A time limit is longer than a spell: judge whole episodes from now on, and forget returns of parts."""
         if not self._spell < length <= _LONGEST_SPELL:
             return
-        self._spell, self._best, self._hope, self._led = length, -np.inf, -np.inf, False
+        self._spell, self._hope, self._led = length, -np.inf, False
         self._clear()
         if self._champion is not None:
             self._champion.abdicate()
@@ -126,17 +126,19 @@ class Handover(Standing):
         if (
             episode.exam
             and self._champion is not None
-            and self._champion.enter(episode.total, self.steps, self._scale, self.agent_return)
+            and self._champion.enter(episode.total, self.steps, self.scale, self.agent_return)
         ):
             self._exams.returns = self._champion.exams[-EXAMS:]
             self._falls, self._fell_at = self._falls + 1, self.steps
+            if self._champion.falls_back and not (self.explorer_leads or self.explorer_learnt):
+                self._champion.let_go()
         if self.explorer_leads:
             self._without_lead, self._lost, self._led = 0, 0, True
         elif episode.by_explorer and self._without_lead >= self._settings.patience:
             self._lost += 1
-        if episode.by_explorer and self._explorer.mean > self._best + 0.02 * self._scale:
+        if episode.by_explorer and self._explorer.mean > self._best + 0.02 * self.scale:
             self._best, self._since_best = self._explorer.mean, 0
-        if episode.by_explorer and self._explorer.mean > self._hope + _PROGRESS * self._scale:
+        if episode.by_explorer and self._explorer.mean > self._hope + _PROGRESS * self.scale:
             self._hope = self._explorer.mean
             if not self.agent_leads:  # it may yet overtake the agent
                 self._without_lead = self._lost = 0
@@ -147,7 +149,8 @@ class Handover(Standing):
         share = self.share
         # While lessons change the agent somebody must see what becomes of it, even if the explorer has to catch up.
         unseen = self._since_exam >= _UNSEEN and exams < _MOST_EXAMS * total and share < 1.0 and self.teaching > 0.0
-        if unseen and self._exam_share:
+        alarmed = self._champion is not None and self._champion.alarmed(self.scale) and share < 1.0
+        if (unseen or alarmed) and self._exam_share:
             self.drivers[env], self.exams[env], self._since_exam = False, True, 0
             return
         self.drivers[env] = share >= 1.0 or (share > 0.0 and (explorer < share * total or total == 0.0))
@@ -204,6 +207,8 @@ class Handover(Standing):
         """
         if self._tau_e is not None:
             return float(self.steps < self._tau_e)
+        if self._dismissed:
+            return 0.0
         if self.explorer_leads and self.in_form:
             return 0.0 if self._outgrown else max(_LEAST_LESSON, self._fading)
         fell = self._falls > 0 and self.steps - self._fell_at < _CALM
@@ -215,9 +220,14 @@ class Handover(Standing):
         return 0.0 if settled or fell or not self.in_form or fading < _LAST_LESSON else fading
 
     @property
+    def _dismissed(self) -> bool:
+        """The agent was let go as if it had never been taught, and the explorer still has nothing to teach."""
+        return self._champion is not None and self._champion.untaught and not self.explorer_learnt
+
+    @property
     def _outgrown(self) -> bool:
         """The explorer leads, but has long ceased to improve, and the agent gets better by itself."""
-        climbs = self._champion is not None and self._champion.climbs(self.agent_return, self._scale)
+        climbs = self._champion is not None and self._champion.climbs(self.agent_return, self.scale)
         return climbs and self._silent
 
     @property
@@ -227,7 +237,8 @@ class Handover(Standing):
 
     def holding(self, taught_at: int) -> float:
         """Weight of lessons that only repeat what was taught up to the step `taught_at`."""
-        if self._tau_e is not None or self._grown_up or not taught_at:
+        over = self._grown_up or self._dismissed
+        if self._tau_e is not None or over or not taught_at:
             return 0.0
         weight = _HOLD * 0.5 ** ((self.steps - taught_at) / _HOLD_PERIOD)
         return weight if weight >= 0.05 else 0.0
@@ -246,7 +257,7 @@ class Handover(Standing):
     def state_dict(self) -> State:
         """Everything but the episodes under way: environments restart."""
         return self._standing_state() | {
-            "recent": self._recent.copy(), "best": np.array([self._best, self._hope]),
+            "recent": self._recent.copy(), "hope": np.array(self._hope),
             "counters": np.array(
                 [self.steps, self.explorer_steps, self._since_best, self._without_lead, self._lost, self._led,
                  self._falls, self._fell_at, self._since_exam],
@@ -264,7 +275,7 @@ class Handover(Standing):
             raise StateError("handover: wrong shapes. The state is damaged.")
         self._load_standing(state)
         self._recent = state["recent"].copy()
-        self._best, self._hope = (float(mean) for mean in state["best"])
+        self._hope = float(state["hope"])
         self.steps, self.explorer_steps, self._since_best, self._without_lead, self._lost = counters[:5]
         self._led, self._falls, self._fell_at, self._since_exam = bool(counters[5]), *counters[6:]
         self.drivers, self.exams = state["drivers"].astype(np.bool_), state["exams"].astype(np.bool_)

@@ -15,6 +15,7 @@ _LATEST = 4  # of them say whether it has fallen behind: a taught one changes fa
 _SURE = 6  # are needed to say that it leads: exams that end with a lucky streak flatter
 _WINDOW = 8  # recent episodes that speak for an actor
 _FAR, _NEAR = 0.2, 0.1  # of the range of returns
+_FIRST, _LEARNT = 3, 0.25  # episodes that show how the explorer began; of the range: what it must have gained on them
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +53,20 @@ class Standing:
         self._explorer, self._agent, self._exams = _Record(), _Record(), _Record(EXAMS)
         self._range = np.array([np.inf, -np.inf])  # of all returns
         self._form = -np.inf  # the best mean of three episodes of the explorer, slowly forgotten
+        self._first = np.zeros(0)  # returns of its first episodes
+        self._best = -np.inf  # its best mean
 
     def _record(self, episode: Episode) -> None:
         record = self._explorer if episode.by_explorer else self._exams if episode.exam else self._agent
         record.add(episode.total)
         self._range = np.array([min(self._range[0], episode.total), max(self._range[1], episode.total)])
         if episode.by_explorer:
-            self._form = max(self._form - 0.02 * self._scale, float(self._explorer.returns[-3:].mean()))
+            self._first = np.append(self._first, episode.total)[:_FIRST]
+            self._form = max(self._form - 0.02 * self.scale, float(self._explorer.returns[-3:].mean()))
 
     @property
-    def _scale(self) -> float:
+    def scale(self) -> float:
+        """Width of the range of all returns."""
         return float(self._range[1] - self._range[0]) if np.isfinite(self._range).all() else 0.0
 
     @property
@@ -91,7 +96,7 @@ class Standing:
         if len(first) < 2 or not len(second):
             return False
         error = np.sqrt(first.var() / len(first) + second.var() / len(second))
-        return bool(first.mean() - second.mean() > max(errors * error, margin * self._scale, 1e-12))
+        return bool(first.mean() - second.mean() > max(errors * error, margin * self.scale, 1e-12))
 
     @property
     def explorer_leads(self) -> bool:
@@ -108,7 +113,7 @@ class Standing:
     def _grown_up(self) -> bool:
         """The agent has left even the explorer's best form far behind: nobody needs to look after it."""
         level = self._level
-        return len(level) > 2 and level.mean() - max(self._explorer.mean, self._form) > _FAR * self._scale
+        return len(level) > 2 and level.mean() - max(self._explorer.mean, self._form) > _FAR * self.scale
 
     @property
     def in_form(self) -> bool:
@@ -116,16 +121,23 @@ class Standing:
         last = self._explorer.returns[-3:]
         if not len(last):
             return False
-        above = len(self._level) > 0 and last.mean() > self._level.mean() - _NEAR * self._scale
-        return bool(above or last.mean() >= self._form - 0.2 * self._scale)
+        above = len(self._level) > 0 and last.mean() > self._level.mean() - _NEAR * self.scale
+        return bool(above or last.mean() >= self._form - 0.2 * self.scale)
+
+    @property
+    def explorer_learnt(self) -> bool:
+        """The explorer has become much better than it was in its first episodes."""
+        return len(self._first) > 0 and self._best - float(self._first.mean()) > _LEARNT * self.scale
 
     def _standing_state(self) -> State:
         return {"explorer": self._explorer.returns.copy(), "agent": self._agent.returns.copy(),
-                "exam_returns": self._exams.returns.copy(), "range": np.append(self._range, self._form)}  # fmt: skip
+                "exam_returns": self._exams.returns.copy(), "range": np.append(self._range, [self._form, self._best]),
+                "first": self._first.copy()}  # fmt: skip
 
     def _load_standing(self, state: State) -> None:
-        if state["range"].shape != (3,):
+        if state["range"].shape != (4,):
             raise StateError("handover: wrong shapes. The state is damaged.")
         for record, name in ((self._explorer, "explorer"), (self._agent, "agent"), (self._exams, "exam_returns")):
             record.returns = state[name].copy()
-        self._range, self._form = state["range"][:2].copy(), float(state["range"][2])
+        self._range, self._first = state["range"][:2].copy(), state["first"].copy()
+        self._form, self._best = (float(mean) for mean in state["range"][2:])

@@ -107,6 +107,12 @@ class Transfer(ABC):
     def watch(self, transitions: Transitions) -> None:  # noqa: B027 (most need nothing)
         """Take in one step of each environment, whoever drove."""
 
+    def examined(self, total: float, scale: float, *, behind: bool) -> None:  # noqa: B027 (most need nothing)
+        """Take in the return of an episode that the agent drove without noise, while it was taught.
+
+        Returns come from a range of width `scale`; `behind`: the explorer is clearly better.
+        """
+
     def restart(self) -> None:  # noqa: B027 (most need nothing)
         """Environments have been reset: what was under way has no end."""
 

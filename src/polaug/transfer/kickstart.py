@@ -1,8 +1,12 @@
 """`kickstart`: distils Q̂'s choice into the policy (Schmitt et al., 2018), relabelled on all states (DAgger).
 
 The labels are soft: hard ones drive the entropy to zero, and the agent stays at its teacher's level for good. An agent
-whose value estimates know nothing ruins what it was taught, so the lesson also draws them to the returns: V(s) to all,
-Q(s, a) to those of good episodes.
+whose value estimate knows nothing ruins what it was taught, so the lesson also draws V(s) to the returns.
+
+An actor that climbs a critic follows Q̂ only where its critic thinks more of Q̂'s choice than of the actor's own (the Q
+filter of Nair et al., 2018): a copy that is not quite exact may be far worse than its teacher, and the critic knows
+where. An ignorant critic objects to everything, though. So while exams do not get better it loses its say, and regains
+it if they still do not.
 """
 
 from __future__ import annotations
@@ -21,6 +25,9 @@ from polaug.transfer.episodes import FinishedEpisodes
 from polaug.transfer.labels import SoftLabels
 
 _RETURNS = 4_000  # steps whose returns are kept: values of a policy that has changed mislead
+_BOUNDED = 0.9  # largest action that is taught to squashed actors: nearer to 1 their gradients vanish
+_EXAMS = 5  # by which a way of following is judged: the last two must be better than the first two,
+_BETTER = 0.1  # by this, of the range of returns
 
 
 class Kickstart(Lessons):
@@ -31,16 +38,22 @@ class Kickstart(Lessons):
     def __init__(self, settings: Augmentation, student: Student, explorer: Explorer, rng: np.random.Generator) -> None:
         super().__init__(settings, student, explorer, rng)
         self._labels = SoftLabels(student, explorer)
-        good = student.critic is not None
-        self._episodes = FinishedEpisodes(
-            student.gamma, settings.memory if good else _RETURNS, best_half=good, whole_tails=True
-        )
+        self._episodes = FinishedEpisodes(student.gamma, _RETURNS, whole_tails=True)
+        self._exams = np.zeros(0)  # since the critic last lost or regained its say
+        self._critic_speaks = student.critic is not None
 
     def watch(self, transitions: Transitions) -> None:
         """Remember states, and returns for the value estimate."""
         super().watch(transitions)
-        if self.student.baseline is not None or self.student.critic is not None:
+        if self.student.baseline is not None:
             self._episodes.watch(transitions)
+
+    def examined(self, total: float, scale: float, *, behind: bool) -> None:
+        """Judge how the teacher is followed, if the agent is still behind."""
+        self._exams = np.append(self._exams, total)[-_EXAMS:] if behind else self._exams[:0]
+        better = self._exams[-2:].mean() - self._exams[:2].mean() > _BETTER * scale if len(self._exams) else True
+        if self.student.critic is not None and len(self._exams) == _EXAMS and not better:
+            self._critic_speaks, self._exams = not self._critic_speaks, self._exams[:0]
 
     def restart(self) -> None:
         """Forget unfinished episodes."""
@@ -52,39 +65,50 @@ class Kickstart(Lessons):
                 sizes = [part.shape[1] for part in self.student.log_probs(self.student.tensor(observations[:1]))]
             return self._labels(observations, sizes)
         actions = self.explorer.greedy(observations)
-        return None if actions is None else self.student.actions(actions)
+        if actions is None:
+            return None
+        bound = np.inf if self.student.critic is None else _BOUNDED
+        return self.student.actions(actions).clamp(-bound, bound)
 
     def _loss(self, observations: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         if self.student.log_probs is not None:
             loss, apart = _discrete(self.student.log_probs(observations), targets, self.settings.smoothing)
-        else:
-            assert self.student.gaussian is not None  # every policy has one of the two
-            spoken = self.student.gaussian(observations)
-            loss, apart = _continuous(*spoken, targets, 2.0 * self.settings.smoothing)
-        return loss + self._value_loss(len(observations)), apart
+            return loss + self._value_loss(len(observations)), apart
+        assert self.student.gaussian is not None  # every policy has one of the two
+        mean, log_std = self.student.gaussian(observations)
+        if self.student.critic is None:
+            loss, apart = _continuous(mean, log_std, targets, 2.0 * self.settings.smoothing)
+            return loss + self._value_loss(len(observations)), apart
+        square = (mean - targets).square()
+        agreed = self._agreed(observations, mean, targets) if self._critic_speaks else 1.0
+        return (agreed * square).mean(), _apart(square)
+
+    def _agreed(self, observations: Tensor, own: Tensor, targets: Tensor) -> Tensor:
+        """Where (n, 1) the critic thinks more of Q̂'s choice than of the actor's `own`."""
+        assert self.student.critic is not None  # asked of no one else
+        with torch.no_grad():
+            said, done = (self.student.critic(observations, a).min(dim=1).values for a in (targets, own))
+        return (said > done).float()[:, None]
 
     def _value_loss(self, n: int) -> Tensor | float:
-        """Distance of values to returns, in units of their spread."""
-        if not len(self._episodes):
+        """Distance of V to returns, in units of their spread."""
+        if not len(self._episodes) or self.student.baseline is None:
             return 0.0
-        raw, taken, returns = self._episodes.rows(self.rng.integers(len(self._episodes), size=n))
-        scale, states = self.student.reward_scale(), self.student.tensor(raw)
+        raw, _, returns = self._episodes.rows(self.rng.integers(len(self._episodes), size=n))
+        scale = self.student.reward_scale()
         unit = max(float(returns.std()) * scale, 1e-9)
-        if self.student.critic is not None:
-            values = self.student.critic(states, self.student.actions(taken))
-        else:
-            assert self.student.baseline is not None  # else no episode would have been watched
-            values = self.student.baseline(states)[:, None]
-        target = values.new_tensor(returns * scale / unit)[:, None].expand_as(values)
-        return torch.nn.functional.smooth_l1_loss(values / unit, target)
+        values = self.student.baseline(self.student.tensor(raw))
+        return torch.nn.functional.smooth_l1_loss(values / unit, values.new_tensor(returns * scale / unit))
 
     def state_dict(self) -> State:
         """Also the returns."""
-        return super().state_dict() | prefixed("episodes", self._episodes.state_dict())
+        own: State = {"exams": self._exams.copy(), "critic_speaks": np.array(self._critic_speaks)}
+        return super().state_dict() | own | prefixed("episodes", self._episodes.state_dict())
 
     def load_state_dict(self, state: State) -> None:
         """Go on from `state_dict`."""
         super().load_state_dict(state)
+        self._exams, self._critic_speaks = state["exams"].astype(float), bool(state["critic_speaks"])
         self._episodes.load_state_dict(part("episodes", state))
 
 
@@ -106,4 +130,8 @@ def _continuous(mean: Tensor, log_std: Tensor | None, targets: Tensor, softness:
         loss = square.mean()
     else:
         loss = (0.5 * (square + softness**2) * torch.exp(-2.0 * log_std) + log_std).mean()
-    return loss, square.mean().sqrt().clamp(max=1.0) / 2.0
+    return loss, _apart(square)
+
+
+def _apart(square: Tensor) -> Tensor:
+    return square.mean().sqrt().clamp(max=1.0) / 2.0

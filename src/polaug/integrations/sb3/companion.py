@@ -19,7 +19,7 @@ from polaug.integrations.champion import Champion
 from polaug.integrations.handover import Handover
 from polaug.integrations.sb3.raw import raw_observation_space
 from polaug.integrations.sb3.saving import other_settings
-from polaug.integrations.sb3.students import family_of, student_of
+from polaug.integrations.sb3.students import family_of, put_parameters, student_of
 from polaug.integrations.standing import Episode
 from polaug.state import State, generator_state, part, prefixed, restored_generator
 from polaug.transfer import Transfer, make_transfer
@@ -27,7 +27,7 @@ from polaug.transfer.as_published import TAU_E, TAU_Q
 
 Result = TypeVar("Result")
 _LONGEST_QUEUE = 500
-_VERSION = 3  # of the saved state
+_VERSION = 4  # of the saved state
 
 
 class Companion:
@@ -85,7 +85,7 @@ class Companion:
         drifts = family_of(type(model)) != "policy_gradient"
         warm_up = int(model.learning_starts) if drifts else 0
         self.champion = Champion(
-            lambda: model.policy.state_dict(), lambda best: model.policy.load_state_dict(best), drifts=drifts
+            lambda: model.policy.state_dict(), lambda best: put_parameters(model, best), drifts=drifts
         )
         handover = Handover(settings, steers=explorer.steers, automatic=transfer.hands_over_by_itself, tau_e=tau_e,
                             warm_up=warm_up, champion=self.champion)  # fmt: skip
@@ -158,6 +158,8 @@ class Companion:
         if episodes:
             self._learns, self._idle = not self.handover.retired, False
         for episode in episodes:
+            if episode.exam and self.handover.teaching > 0.0:
+                self.transfer.examined(episode.total, self.handover.scale, behind=self.handover.explorer_leads)
             if dones[episode.environment]:  # else a spell of one that goes on
                 infos[episode.environment]["actor"] = "explorer" if episode.by_explorer else "agent"
         self._observations = None

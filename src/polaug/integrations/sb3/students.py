@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,17 @@ def student_of(model: Any) -> Student:
                    sync=lambda: _sync_actor_critic(model),
                    reward_scale=lambda: _reward_scale(model),
                    evaluate=lambda s, a: _evaluate_actor(model, s, a), **common)  # fmt: skip
+
+
+def put_parameters(model: Any, parameters: Mapping[str, Tensor]) -> None:
+    """Give the agent other parameters; the momentum of its optimizers belongs to those that it had."""
+    model.policy.load_state_dict(parameters)
+    if family_of(type(model)) == "policy_gradient":
+        return  # its updates are few and large
+    for owner in (model.policy, *(getattr(model, name, None) for name in ("actor", "critic"))):
+        optimizer = getattr(owner, "optimizer", None)
+        if optimizer is not None:
+            optimizer.state.clear()
 
 
 def _action_reader(model: Any) -> Any:
