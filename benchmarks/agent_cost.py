@@ -72,6 +72,7 @@ class Learner(BaseCallback):
                 self.watch.wrap(self.companion, method, part)
             for method, part in (
                 ("act", "act"), ("observe", "observe"), ("observe_past", "observe"), ("greedy", "relabel"),
+                ("q_values", "relabel"),
             ):  # fmt: skip
                 self.watch.wrap(self.companion.explorer, method, part)
             self.watch.wrap(self.companion.transfer, "watch", "watch")

@@ -5,7 +5,8 @@
 
 writes benchmarks/results/NAME.json (the summary of `polaug export`) and NAME_curves.csv (mean and standard deviation of
 the training return by episode, and of the agent's own evaluation by step, over seeds), for a study of the paper's tasks
-also the paper's figures into docs/figures, and prints the table for the documentation.
+also the paper's figures into docs/figures, and prints the table for the documentation. The runs themselves, without the
+maps of Q̂, are kept in NAME_runs.tar.xz: with --restore they come back into an empty folder, and the study goes on from there.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import tarfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -25,6 +27,8 @@ from polaug.study.results import Run, find_runs
 from polaug.study.summary import Headline, headline, summary_json
 
 EPISODES = 100
+KEPT = ("study.json", "config.json", "done.json", "episodes.csv", "evaluations.csv", "bonuses.csv", "choices.csv",
+        "clock.csv")  # fmt: skip
 
 
 def curves(runs: Sequence[Run]) -> Iterator[tuple[str | int | float, ...]]:
@@ -52,6 +56,22 @@ def _rows(head: tuple[str, ...], at: Sequence[int], values: np.ndarray) -> Itera
         )
 
 
+def pack(folder: Path, archive: Path) -> None:
+    """All finished runs in one small file."""
+    with tarfile.open(archive, "w:xz") as tar:
+        for path in sorted(folder.rglob("*")):
+            if path.name in KEPT and (path.parent == folder or (path.parent / "done.json").exists()):
+                tar.add(path, path.relative_to(folder))
+
+
+def restore(archive: Path, folder: Path) -> None:
+    """What `pack` kept, into a folder that is empty or not there yet."""
+    if folder.exists() and any(folder.iterdir()):
+        raise SystemExit(f"{folder}: must be empty, or finished runs would be overwritten. Pass another folder.")
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data")
+
+
 def table(rows: Sequence[Headline]) -> str:
     """The headline numbers as Markdown."""
     columns = ("task", "method", "seeds", "mean return, first 100 episodes", "agent alone at the end",
@@ -73,9 +93,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--name", required=True)
+    parser.add_argument("--restore", action="store_true", help="unpack NAME_runs.tar.xz into FOLDER, and nothing else")
     args = parser.parse_args()
+    archive = RESULTS / f"{args.name}_runs.tar.xz"
+    if args.restore:
+        restore(archive, args.folder)
+        return
     runs = find_runs(args.folder)
     RESULTS.mkdir(parents=True, exist_ok=True)
+    pack(args.folder, archive)
     (RESULTS / f"{args.name}.json").write_text(json.dumps(summary_json(runs), indent=1) + "\n")
     with (RESULTS / f"{args.name}_curves.csv").open("w", newline="") as file:
         writer = csv.writer(file)
