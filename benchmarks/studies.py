@@ -5,8 +5,9 @@
 
 writes benchmarks/results/NAME.json (the summary of `polaug export`) and NAME_curves.csv (mean and standard deviation of
 the training return by episode, and of the agent's own evaluation by step, over seeds), for a study of the paper's tasks
-also the paper's figures into docs/figures, and prints the table for the documentation. The runs themselves, without the
-maps of Q̂, are kept in NAME_runs.tar.xz: with --restore they come back into an empty folder, and the study goes on from there.
+also the paper's figures into docs/figures, and prints the table for the documentation. The runs themselves, without
+the maps of Q̂, are kept in NAME_runs.tar.xz: with --restore they come back into an empty folder, and the study goes on
+from there.
 """
 
 from __future__ import annotations

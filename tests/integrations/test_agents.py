@@ -17,6 +17,7 @@ from polaug.config import Augmentation
 from polaug.errors import InvalidInputError, UnknownNameError, UnsupportedSpaceError
 from polaug.exploration.random import RandomExplorer
 from polaug.integrations import augment
+from polaug.integrations.sb3.students import parameters_of
 
 
 def small():
@@ -225,3 +226,36 @@ def test_whole_numbers_as_observations_are_taught_from(cls):
     model = augment(cls)("MlpPolicy", Counter(), **options)
     model.learn(600)
     assert model._polaug.statistics()["lesson_batches"] > 0
+
+
+@pytest.mark.parametrize("cls", [SAC, TD3, DQN])
+def test_an_agent_that_is_let_go_is_as_it_was_before_its_first_lesson(cls, tmp_path, corridor, guide):
+    """Also one that was trained by others before: what it brought along is not lost."""
+    continuous = cls is not DQN
+    cls("MlpPolicy", corridor(continuous), learning_starts=10, **small()).learn(100).save(tmp_path / "plain")
+    settings = Augmentation(explorer=guide, teach_every=50)
+    model = augment(cls).load(tmp_path / "plain", env=corridor(continuous), augmentation=settings)
+    brought = parameters_of(cls.load(tmp_path / "plain"))
+    champion = model._polaug.champion
+    champion.before_lesson()
+    model.learn(300, reset_num_timesteps=False)
+    assert not all(torch.equal(tensor, brought[name]) for name, tensor in parameters_of(model).items())
+    champion.let_go()
+    assert all(torch.equal(tensor, brought[name]) for name, tensor in parameters_of(model).items())
+    owners = [getattr(model, name, None) for name in ("policy", "actor", "critic")]
+    optimizers = [getattr(owner, "optimizer", None) for owner in owners] + [getattr(model, "ent_coef_optimizer", None)]
+    assert any(optimizer is not None for optimizer in optimizers)
+    assert not any(optimizer.state for optimizer in optimizers if optimizer is not None)
+    model.learn(300, reset_num_timesteps=False)  # and goes on
+    model.save(tmp_path / "augmented")
+    augment(cls).load(tmp_path / "augmented", env=corridor(continuous), augmentation=settings)
+
+
+def test_lessons_leave_the_slow_copy_of_a_critic_alone(corridor, guide):
+    model = augment(SAC)("MlpPolicy", corridor(True), augmentation=Augmentation(explorer=guide), **small())
+    model.learn(150)
+    before = [tensor.clone() for tensor in model.critic_target.state_dict().values()]
+    actor = [tensor.clone() for tensor in model.actor.state_dict().values()]
+    assert model._polaug.transfer.teach(1.0)
+    assert all(torch.equal(a, b) for a, b in zip(before, model.critic_target.state_dict().values(), strict=True))
+    assert not all(torch.equal(a, b) for a, b in zip(actor, model.actor.state_dict().values(), strict=True))

@@ -157,30 +157,70 @@ def test_a_very_bad_exam_raises_the_alarm_until_the_next_speaks():
     assert not champion.alarmed(100.0)
 
 
-def test_letting_go_gives_the_agent_back_as_it_was_before_its_lessons():
-    agent, twin = Agent(), Agent()
-    champion = Champion(lambda: agent.parameters, agent.write, drifts=True)
+def fall_twice(champion, agent):
     examined(champion, agent, 50.0, 8)
     for fall in range(2):
         assert not champion.falls_back
         start = 6_000 * (fall + 1)
         assert any(any(examined(champion, agent, 10.0, 1, start=start + 100 * k)) for k in range(6))
         examined(champion, agent, 50.0, 4, start=start + 1_000)
+
+
+def test_letting_go_gives_the_agent_back_as_it_was_before_its_lessons():
+    agent, twin = Agent(), Agent()
+    champion = Champion(lambda: agent.parameters, agent.write, drifts=True)
+    agent.parameters["w"].fill_(7.0)  # loaded, or trained, before the first lesson
+    champion.before_lesson()
+    fall_twice(champion, agent)
+    champion.before_lesson()  # the next
     assert champion.falls_back
     other = Champion(lambda: twin.parameters, twin.write, drifts=True)
     other.load_state_dict(champion.state_dict())
     twin.parameters["w"].fill_(50.0)
     for each, parameters in ((champion, agent.parameters), (other, twin.parameters)):
         each.let_go()
-        assert parameters["w"] == 0.0
+        assert parameters["w"] == 7.0
         assert each.untaught
         assert each.pace == 1
-        assert not each.falls_back  # once and for all
+        assert not each.falls_back
     assert not any(examined(champion, agent, -90.0, 12, start=40_000))
+    champion.before_lesson()  # taught again, and looked after again
+    assert not champion.untaught
+    examined(champion, agent, 50.0, 8, start=60_000)
+    assert any(examined(champion, agent, 10.0, 4, start=62_000))
+
+
+def test_an_agent_that_was_never_taught_has_nothing_to_forget():
+    agent = Agent()
+    champion = Champion(lambda: agent.parameters, agent.write, drifts=True)
+    fall_twice(champion, agent)
+    assert champion.returns_to_it == 2
+    assert not champion.falls_back
+
+
+def test_accidents_of_different_champions_are_not_added_up():
+    agent = Agent()
+    champion = Champion(lambda: agent.parameters, agent.write, drifts=True)
+    champion.before_lesson()
+    for k, level in enumerate((20.0, 60.0, 100.0)):
+        examined(champion, agent, level, 8, start=20_000 * k)
+        assert any(examined(champion, agent, level - 80.0, 4, start=20_000 * k + 1_000))
+    assert champion.returns_to_it == 3
+    assert not champion.falls_back
+
+
+def test_a_collapse_right_after_a_return_is_not_the_champions():
+    agent = Agent()
+    champion = Champion(lambda: agent.parameters, agent.write, drifts=True)
+    examined(champion, agent, 50.0, 8)
+    assert any(examined(champion, agent, 0.0, 4, start=800))
+    examined(champion, agent, 0.0, 1, start=1_300)
+    assert champion.exams.min() > 40.0
 
 
 def test_a_policy_gradient_has_nothing_to_start_anew_from():
     agent = Agent()
     champion = Champion(lambda: agent.parameters, agent.write)
+    champion.before_lesson()
     assert not any(key.startswith("initial") for key in champion.state_dict())
     assert not champion.falls_back

@@ -1,5 +1,7 @@
 """Who drives, from returns alone."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -196,26 +198,91 @@ def test_lessons_do_not_wait_for_the_first_exam_and_are_examined():
             assert handover.teaching > 0.0
 
 
-@pytest.mark.parametrize(("learns", "let_go"), [(False, True), (True, False)])
-def test_an_agent_that_falls_again_and_again_is_let_go_where_the_explorer_has_learnt_nothing(learns, let_go):
-    """It is good for a while after each lesson, and ruined by its own updates."""
-    agent = {"weight": torch.zeros(1)}
-    champion = Champion(lambda: agent, lambda best: agent["weight"].copy_(best["weight"]), drifts=True)
+def taught(explorer, agent, episodes=400, n=1, length=50):
+    """An agent with a replay buffer whose weight is 0 before its first lesson and 1 after it.
+
+    `explorer` and `agent` give the mean returns of their episodes from the number of those so far.
+    """
+    weights = {"weight": torch.zeros(1)}
+    champion = Champion(lambda: weights, lambda best: weights["weight"].copy_(best["weight"]), drifts=True)
     handover = Handover(Augmentation(), steers=True, automatic=True, tau_e=None, warm_up=0, champion=champion)
-    handover.begin(1)
-    agent["weight"] += 1.0  # it is taught
+    handover.begin(n)
+    champion.before_lesson()
+    weights["weight"] += 1.0
     rng = np.random.default_rng(0)
-    for k in range(400):
-        if handover.drivers[0]:
-            mean = 100.0 if learns and k > 20 else 0.0
-        else:
-            mean = -100.0 if k % 40 >= 30 and not champion.untaught else 100.0 if learns else 0.0
-        for t in range(50):
-            handover.step(np.array([(mean + rng.normal()) * (t == 49)]), np.array([t == 49]))
+    for k in range(episodes):
+        for t in range(length):
+            last, rewards = t == length - 1, np.zeros(n)
+            if last:
+                means = [explorer(k) if driven else agent(k, champion) for driven in handover.drivers]
+                rewards = means + rng.normal(size=n)
+            handover.step(rewards, np.full(n, last))
+    return handover, champion, float(weights["weight"])
+
+
+def falls(level):
+    """Ruined by its own updates again and again."""
+    return lambda k, champion: -100.0 if k % 40 >= 30 and not champion.untaught else level
+
+
+def wavers():
+    """An explorer that learns nothing."""
+    returns = itertools.cycle([-40.0, 40.0])
+    return lambda k: next(returns)
+
+
+@pytest.mark.parametrize(("explorer", "level", "let_go"), [
+    (wavers(), 30.0, True),  # has learnt nothing, and others were better at times
+    (lambda k: 100.0 if k > 20 else 0.0, 100.0, False),  # has learnt
+    (lambda k: 100.0, 100.0, False),  # could do it from the start: nobody was ever better
+])  # fmt: skip
+def test_an_agent_that_falls_again_and_again_is_let_go_where_the_explorer_has_learnt_nothing(explorer, level, let_go):
+    handover, champion, weight = taught(explorer, falls(level))
     assert champion.returns_to_it >= 2
-    assert handover.explorer_learnt == learns
+    assert handover.explorer_learnt != let_go
     assert champion.untaught == let_go
-    assert float(agent["weight"]) == (0.0 if let_go else 1.0)
+    assert weight == (0.0 if let_go else 1.0)
     if let_go:
         assert handover.teaching == 0.0
         assert handover.holding(handover.steps - 1) == 0.0
+
+
+def test_an_agent_far_above_its_teacher_is_never_started_anew():
+    handover, champion, weight = taught(wavers(), falls(500.0))
+    assert champion.returns_to_it >= 2
+    assert handover._grown_up
+    assert weight == 1.0
+
+
+@pytest.mark.parametrize("n", [1, 4, 8])
+def test_one_fall_counts_once_in_many_environments(n):
+    """Exams under way when the agent is brought back were half driven by parameters that are gone."""
+    weights = {"weight": torch.ones(1)}
+    champion = Champion(lambda: weights, lambda best: weights["weight"].copy_(best["weight"]), drifts=True)
+    handover = Handover(Augmentation(), steers=True, automatic=True, tau_e=None, warm_up=0, champion=champion)
+    handover.begin(n)
+    rng, ruined = np.random.default_rng(0), np.zeros(n, dtype=bool)
+    lengths, ends = np.zeros(n, dtype=int), np.arange(n) * 5 + 30  # episodes end at different times
+    for t in range(20_000):
+        if t == 10_000:
+            weights["weight"].zero_()
+        ruined |= float(weights["weight"]) == 0.0  # an episode with a ruined stretch is lost
+        lengths += 1
+        ended = lengths >= ends
+        means = np.where(handover.drivers & (t < 200), -300.0, np.where(ruined & ~handover.drivers, -200.0, 50.0))
+        handover.step(np.where(ended, means + rng.normal(size=n), 0.0), ended)
+        lengths[ended], ruined[ended] = 0, False
+    assert champion.returns_to_it == 1
+    assert float(weights["weight"]) == 1.0
+
+
+def test_a_very_bad_exam_is_followed_by_another_at_once():
+    def after(bad):
+        handover, champion, _ = taught(lambda k: 0.0, lambda k, champion: 0.0, episodes=100)
+        while not handover.exams[0]:
+            handover.step(np.zeros(1), np.ones(1, dtype=bool))
+        handover.step(np.full(1, -500.0 if bad else 0.0), np.ones(1, dtype=bool))
+        return [bool(handover.exams[0]), champion.alarmed(handover.scale)]
+
+    assert after(bad=True) == [True, True]
+    assert after(bad=False)[1] is False

@@ -229,6 +229,29 @@ def test_a_critic_that_objects_to_everything_loses_its_say_while_exams_get_no_be
     assert taught[1] < -0.8
 
 
+def test_whose_say_counts_is_kept_in_the_state_and_forgotten_with_the_lessons():
+    transfer, _ = taught_actor(lambda s, a: a.repeat(1, 2))
+    for _ in range(6):
+        transfer.examined(0.0, 100.0, behind=True)
+    other, _ = taught_actor(lambda s, a: a.repeat(1, 2))
+    other.load_state_dict(transfer.state_dict())
+    assert not other._critic_speaks
+    assert len(other._exams) == 2
+    transfer.teach()
+    assert len(transfer._labelled["labels"])
+    transfer.forget()
+    assert transfer._critic_speaks
+    assert not len(transfer._exams)
+    assert not len(transfer._labelled["labels"])
+    assert transfer.repeat(1.0) == {}
+
+
+def test_labels_stop_short_of_the_bounds_of_a_squashed_actor():
+    transfer, _ = taught_actor(lambda s, a: a.repeat(1, 2))
+    transfer.teach()
+    assert np.abs(transfer._labelled["labels"].rows).max() == pytest.approx(0.9)
+
+
 @pytest.mark.parametrize(("name", "kind"), [("kickstart", "discrete"), ("margin", "values"), ("imitate", "values")])
 def test_a_restart_leaves_no_piece_of_an_episode_behind(name, kind):
     transfer, _ = build(name, kind, 2, spaces.Discrete(2))

@@ -33,7 +33,7 @@ _ALARMING = 4.0  # spreads below the champion's mean
 _CLIMBED = 0.02  # of it, by which noisy episodes must be better than under the champion
 _SLOWEST = 6  # halvings of the pace of an agent's own updates
 _IN_VAIN = 6  # returns to the same champion after which it gives up
-_TWICE = 2  # returns to it that say that an agent's own learning does not agree with what it was taught
+_TWICE = 2  # returns to the same champion that say that own learning does not agree with what was taught
 _FRESH = 5_000  # steps after which an exam says nothing about the present parameters
 
 Parameters = Mapping[str, torch.Tensor]
@@ -50,7 +50,7 @@ class Champion:
     ) -> None:
         self._read, self._write, self.drifts = read, write, drifts
         self._best: dict[str, torch.Tensor] = {}
-        self._initial = self._copy() if drifts else {}
+        self._initial: dict[str, torch.Tensor] = {}  # from before the first lesson
         self._record, self._trial, self._at = np.zeros(0), np.zeros(0), np.zeros(0, np.int64)
         self._credit = 0
         self.returns_to_it = 0
@@ -86,8 +86,15 @@ class Champion:
     def abdicate(self) -> None:
         """Returns are measured in another way from now on: there is no champion until there are new exams."""
         self._best, self._record, self._credit, self._setbacks, self._noisy = {}, np.zeros(0), 0, 0, np.nan
-        self.gave_up = False
+        self.gave_up = self.untaught
         self.changed(wholly=True)
+
+    def before_lesson(self) -> None:
+        """The agent is about to be taught: whoever was let go is looked after again."""
+        if self.untaught:
+            self.untaught = self.gave_up = False
+        if self.drifts and not self._initial:
+            self._initial = self._copy()
 
     def enter(self, total: float, step: int, scale: float, noisy: float = np.nan) -> bool:
         """Take in an exam; returns come from a range of width `scale`, the latest `noisy` episodes had that mean.
@@ -125,14 +132,15 @@ class Champion:
 
     @property
     def falls_back(self) -> bool:
-        """The agent's own learning has ruined it more than once, and it has parameters to start anew from."""
-        return bool(self._initial) and self.returns_to_it >= _TWICE
+        """Its own learning has ruined a taught agent twice since it was best."""
+        return bool(self._initial) and self._setbacks >= _TWICE
 
     def let_go(self) -> None:
-        """Back to the parameters from before the first lesson, and no more interference."""
+        """Back to the parameters from before the first lesson, and no more interference until the next."""
         self._write(self._initial)
-        self.untaught = self.gave_up = True
-        self._best, self._initial = {}, {}
+        self.untaught = True
+        self._initial = {}
+        self.abdicate()
 
     def alarmed(self, scale: float) -> bool:
         """The last exam of an agent that learns at every step was so bad that the next must follow at once."""

@@ -58,6 +58,7 @@ class Handover(Standing):
         self.steps = self.explorer_steps = 0
         self._totals, self._lengths = np.zeros(0), np.zeros(0, dtype=np.int64)
         self._earlier = np.zeros(0, dtype=np.int64)  # steps of the episodes under way in earlier spells
+        self._eras = np.zeros(0, dtype=np.int64)  # how often the agent had been brought back when they began
         self._spell = _SPELL
         self._recent = np.zeros(3)  # discounted steps: the explorer's, exams, all
         self._since_best = 0  # steps since the explorer's mean was best
@@ -72,6 +73,7 @@ class Handover(Standing):
         """All of n environments start an episode."""
         self._totals, self._lengths, self._earlier = np.zeros(n), np.zeros(n, np.int64), np.zeros(n, np.int64)
         self.drivers, self.exams = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+        self._eras = np.full(n, self._era)
         ahead = self._recent
         for env in range(n):  # as if each had driven a step already, so that the first episodes are spread
             self._assign(env)
@@ -100,11 +102,13 @@ class Handover(Standing):
             return []
         episodes = []
         for env in np.flatnonzero(over).tolist():
+            present = bool(self._eras[env] == self._era)  # else half of it was driven by parameters that are gone
             episode = Episode(env, float(self._totals[env]), int(self._lengths[env]),
-                              bool(self.drivers[env]), bool(self.exams[env]))  # fmt: skip
+                              bool(self.drivers[env]), bool(self.exams[env]) and present)  # fmt: skip
             episodes.append(episode)
             if not (self._earlier[env] and ended[env]):
-                self._enter(episode)
+                if present or episode.by_explorer:
+                    self._enter(episode)
             elif truncated is not None and truncated[env]:  # else what was left of it says nothing
                 self._learn_limit(int(self._earlier[env]) + episode.length)
             self._earlier[env] = 0 if ended[env] else self._earlier[env] + episode.length
@@ -118,6 +122,7 @@ class Handover(Standing):
             return
         self._spell, self._hope, self._led = length, -np.inf, False
         self._clear()
+        self._first = np.full(1, -np.inf)  # it is too late to see how the explorer began
         if self._champion is not None:
             self._champion.abdicate()
 
@@ -130,8 +135,9 @@ class Handover(Standing):
         ):
             self._exams.returns = self._champion.exams[-EXAMS:]
             self._falls, self._fell_at = self._falls + 1, self.steps
-            if self._champion.falls_back and not (self.explorer_leads or self.explorer_learnt):
+            if self._champion.falls_back and not (self.explorer_leads or self.explorer_learnt or self._grown_up):
                 self._champion.let_go()
+                self._start_anew()
         if self.explorer_leads:
             self._without_lead, self._lost, self._led = 0, 0, True
         elif episode.by_explorer and self._without_lead >= self._settings.patience:
@@ -145,11 +151,13 @@ class Handover(Standing):
 
     def _assign(self, env: int) -> None:
         """Give the next episode to whoever is behind its share of recent steps."""
+        self._eras[env], self.exams[env] = self._era, False
         explorer, exams, total = self._recent
         share = self.share
         # While lessons change the agent somebody must see what becomes of it, even if the explorer has to catch up.
         unseen = self._since_exam >= _UNSEEN and exams < _MOST_EXAMS * total and share < 1.0 and self.teaching > 0.0
         alarmed = self._champion is not None and self._champion.alarmed(self.scale) and share < 1.0
+        alarmed &= not self.exams.any()
         if (unseen or alarmed) and self._exam_share:
             self.drivers[env], self.exams[env], self._since_exam = False, True, 0
             return
@@ -159,6 +167,10 @@ class Handover(Standing):
         if wanted and self._champion is not None and self._champion.on_trial and looked_after:
             wanted = _EXAM_SHARE
         self.exams[env] = not self.drivers[env] and share < 1.0 and exams < wanted * (total - explorer + 1.0)
+
+    @property
+    def _era(self) -> int:
+        return 0 if self._champion is None else self._champion.returns_to_it
 
     @property
     def _exam_share(self) -> float:
@@ -221,7 +233,7 @@ class Handover(Standing):
 
     @property
     def _dismissed(self) -> bool:
-        """The agent was let go as if it had never been taught, and the explorer still has nothing to teach."""
+        """The agent was let go as if it had never been taught, and the explorer still has learnt nothing."""
         return self._champion is not None and self._champion.untaught and not self.explorer_learnt
 
     @property
@@ -265,7 +277,7 @@ class Handover(Standing):
             ),
             "drivers": self.drivers.copy(), "exams": self.exams.copy(),
             "totals": self._totals.copy(), "lengths": self._lengths.copy(),
-            "earlier": self._earlier.copy(), "spell": np.array(self._spell),
+            "earlier": self._earlier.copy(), "eras": self._eras.copy(), "spell": np.array(self._spell),
         }  # fmt: skip
 
     def load_state_dict(self, state: State) -> None:
@@ -281,3 +293,4 @@ class Handover(Standing):
         self.drivers, self.exams = state["drivers"].astype(np.bool_), state["exams"].astype(np.bool_)
         self._totals, self._lengths = state["totals"].astype(float), state["lengths"].astype(np.int64)
         self._spell, self._earlier = int(state["spell"]), state["earlier"].astype(np.int64)
+        self._eras = state["eras"].astype(np.int64)

@@ -15,7 +15,11 @@ _LATEST = 4  # of them say whether it has fallen behind: a taught one changes fa
 _SURE = 6  # are needed to say that it leads: exams that end with a lucky streak flatter
 _WINDOW = 8  # recent episodes that speak for an actor
 _FAR, _NEAR = 0.2, 0.1  # of the range of returns
-_FIRST, _LEARNT = 3, 0.25  # episodes that show how the explorer began; of the range: what it must have gained on them
+_FIRST, _LEARNT = (
+    3,
+    0.25,
+)  # episodes that show how the explorer began; of its own range: what it must have gained on them
+_TOP = 0.05  # of the range of all returns: nobody was better
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,7 @@ class Standing:
     def _clear(self) -> None:
         self._explorer, self._agent, self._exams = _Record(), _Record(), _Record(EXAMS)
         self._range = np.array([np.inf, -np.inf])  # of all returns
+        self._own = np.array([np.inf, -np.inf])  # of the explorer's
         self._form = -np.inf  # the best mean of three episodes of the explorer, slowly forgotten
         self._first = np.zeros(0)  # returns of its first episodes
         self._best = -np.inf  # its best mean
@@ -62,6 +67,7 @@ class Standing:
         self._range = np.array([min(self._range[0], episode.total), max(self._range[1], episode.total)])
         if episode.by_explorer:
             self._first = np.append(self._first, episode.total)[:_FIRST]
+            self._own = np.array([min(self._own[0], episode.total), max(self._own[1], episode.total)])
             self._form = max(self._form - 0.02 * self.scale, float(self._explorer.returns[-3:].mean()))
 
     @property
@@ -126,18 +132,30 @@ class Standing:
 
     @property
     def explorer_learnt(self) -> bool:
-        """The explorer has become much better than it was in its first episodes."""
-        return len(self._first) > 0 and self._best - float(self._first.mean()) > _LEARNT * self.scale
+        """The explorer has become much better than it was in its first episodes, or nobody was ever better."""
+        if not len(self._first):
+            return False
+        gained = self._best - float(self._first.mean()) > _LEARNT * float(self._own[1] - self._own[0])
+        return gained or self._best >= self._range[1] - _TOP * self.scale
+
+    @property
+    def far_behind(self) -> bool:
+        """The explorer leads by more than a little."""
+        return self.explorer_leads and self._explorer.mean - self._level.mean() > _NEAR * self.scale
+
+    def _start_anew(self) -> None:
+        """The agent is another one: what it did says nothing any more."""
+        self._agent, self._exams = _Record(), _Record(EXAMS)
 
     def _standing_state(self) -> State:
         return {"explorer": self._explorer.returns.copy(), "agent": self._agent.returns.copy(),
                 "exam_returns": self._exams.returns.copy(), "range": np.append(self._range, [self._form, self._best]),
-                "first": self._first.copy()}  # fmt: skip
+                "first": self._first.copy(), "own": self._own.copy()}  # fmt: skip
 
     def _load_standing(self, state: State) -> None:
         if state["range"].shape != (4,):
             raise StateError("handover: wrong shapes. The state is damaged.")
         for record, name in ((self._explorer, "explorer"), (self._agent, "agent"), (self._exams, "exam_returns")):
             record.returns = state[name].copy()
-        self._range, self._first = state["range"][:2].copy(), state["first"].copy()
+        self._range, self._first, self._own = state["range"][:2].copy(), state["first"].copy(), state["own"].copy()
         self._form, self._best = (float(mean) for mean in state["range"][2:])

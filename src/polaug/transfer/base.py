@@ -110,8 +110,11 @@ class Transfer(ABC):
     def examined(self, total: float, scale: float, *, behind: bool) -> None:  # noqa: B027 (most need nothing)
         """Take in the return of an episode that the agent drove without noise, while it was taught.
 
-        Returns come from a range of width `scale`; `behind`: the explorer is clearly better.
+        Returns come from a range of width `scale`; `behind`: the explorer is better by more than a little.
         """
+
+    def forget(self) -> None:  # noqa: B027 (most need nothing)
+        """The agent has its parameters from before the first lesson again."""
 
     def restart(self) -> None:  # noqa: B027 (most need nothing)
         """Environments have been reset: what was under way has no end."""
@@ -156,6 +159,14 @@ class Lessons(Transfer):
     def watch(self, transitions: Transitions) -> None:
         """Remember the states."""
         self._memory.add(np.asarray(transitions.observations))
+
+    def forget(self) -> None:
+        """Neither labels nor momentum, and the first layers may be redrawn again."""
+        for memory in self._labelled.values():
+            memory.clear()
+        self._optimizer.forget()
+        self._first.forget()
+        self._disagreement = 1.0
 
     @abstractmethod
     def _targets(self, observations: NDArray[Any]) -> Tensor | None:

@@ -40,7 +40,10 @@ class FinishedEpisodes:
 
     def watch(self, transitions: Transitions) -> None:
         """Take in one step of each environment."""
-        states, actions = np.asarray(transitions.observations), np.asarray(transitions.actions)
+        states, actions = (
+            np.array(transitions.observations),
+            np.array(transitions.actions),
+        )  # environments may reuse them
         if len(self._open) != len(states):
             self._open = [[] for _ in states]
         for env, steps in enumerate(self._open):

@@ -57,6 +57,10 @@ class FirstLayers:
             _redraw(layer, inputs.float(), width, rng)
         return True
 
+    def forget(self) -> None:
+        """The network is as it was born."""
+        self._width, self._lessons = np.zeros(0), 0
+
     @property
     def redrawn(self) -> bool:
         """The network's first layers are ours."""

@@ -26,7 +26,7 @@ from polaug.transfer.labels import SoftLabels
 
 _RETURNS = 4_000  # steps whose returns are kept: values of a policy that has changed mislead
 _BOUNDED = 0.9  # largest action that is taught to squashed actors: nearer to 1 their gradients vanish
-_EXAMS = 5  # by which a way of following is judged: the last two must be better than the first two,
+_EXAMS = 4  # by which a way of following is judged: the last two must be better than the first two,
 _BETTER = 0.1  # by this, of the range of returns
 
 
@@ -58,6 +58,11 @@ class Kickstart(Lessons):
     def restart(self) -> None:
         """Forget unfinished episodes."""
         self._episodes.restart()
+
+    def forget(self) -> None:
+        """Also how it was followed."""
+        super().forget()
+        self._exams, self._critic_speaks = np.zeros(0), self.student.critic is not None
 
     def _targets(self, observations: NDArray[Any]) -> Tensor | None:
         if self.student.log_probs is not None:

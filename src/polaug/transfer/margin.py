@@ -43,6 +43,11 @@ class Margin(Lessons):
         """Forget unfinished episodes."""
         self._episodes.restart()
 
+    def forget(self) -> None:
+        """Also that the values were put to the mean return."""
+        super().forget()
+        self._levelled = False
+
     def _targets(self, observations: NDArray[Any]) -> Tensor | None:
         actions = self.explorer.greedy(observations)
         return None if actions is None else self.student.actions(actions)[:, 0].long()

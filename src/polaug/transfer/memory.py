@@ -45,6 +45,10 @@ class Memory:
             self._next += 1
             self._size = max(self._size, self._next)
 
+    def clear(self) -> None:
+        """Forget all rows."""
+        self._rows, self._size, self._next = None, 0, 0
+
     def sample(self, n: int, rng: np.random.Generator) -> NDArray[Any] | None:
         """`n` rows with repetition, or None while there are none."""
         if self._rows is None or not self._size:

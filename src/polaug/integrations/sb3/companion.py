@@ -19,7 +19,7 @@ from polaug.integrations.champion import Champion
 from polaug.integrations.handover import Handover
 from polaug.integrations.sb3.raw import raw_observation_space
 from polaug.integrations.sb3.saving import other_settings
-from polaug.integrations.sb3.students import family_of, put_parameters, student_of
+from polaug.integrations.sb3.students import family_of, parameters_of, put_parameters, student_of
 from polaug.integrations.standing import Episode
 from polaug.state import State, generator_state, part, prefixed, restored_generator
 from polaug.transfer import Transfer, make_transfer
@@ -84,9 +84,7 @@ class Companion:
             self._tau_q = TAU_Q if self._tau_q is None else self._tau_q
         drifts = family_of(type(model)) != "policy_gradient"
         warm_up = int(model.learning_starts) if drifts else 0
-        self.champion = Champion(
-            lambda: model.policy.state_dict(), lambda best: put_parameters(model, best), drifts=drifts
-        )
+        self.champion = Champion(lambda: parameters_of(model), lambda best: put_parameters(model, best), drifts=drifts)
         handover = Handover(settings, steers=explorer.steers, automatic=transfer.hands_over_by_itself, tau_e=tau_e,
                             warm_up=warm_up, champion=self.champion)  # fmt: skip
         self.explorer, self.handover, self.transfer = explorer, handover, transfer
@@ -157,9 +155,12 @@ class Companion:
         episodes = self.handover.step(rewards, dones, truncated)
         if episodes:
             self._learns, self._idle = not self.handover.retired, False
+            if self.champion.untaught and self._taught_at:
+                self._taught_at = 0
+                self.transfer.forget()
         for episode in episodes:
             if episode.exam and self.handover.teaching > 0.0:
-                self.transfer.examined(episode.total, self.handover.scale, behind=self.handover.explorer_leads)
+                self.transfer.examined(episode.total, self.handover.scale, behind=self.handover.far_behind)
             if dones[episode.environment]:  # else a spell of one that goes on
                 infos[episode.environment]["actor"] = "explorer" if episode.by_explorer else "agent"
         self._observations = None
@@ -209,6 +210,7 @@ class Companion:
         weight = self.handover.teaching
         if weight > 0.0:
             self._taught_at = self.handover.steps
+            self.champion.before_lesson()
             self._log = self._guarded("teach", lambda: self.transfer.teach(weight))
         else:
             self._log = self.transfer.repeat(self.handover.holding(self._taught_at))

@@ -66,22 +66,37 @@ def student_of(model: Any) -> Student:
                        baseline=lambda s: model.policy.predict_values(s).flatten(),
                        reward_scale=lambda: _reward_scale(model),
                        evaluate=lambda s, a: _evaluate_policy(model, s, a), **spoken, **common)  # fmt: skip
-    return Student(parameters=lambda: [*model.actor.parameters(), *model.critic.parameters()],
+    return Student(parameters=lambda: list(model.actor.parameters()),
                    gaussian=lambda s: (_actor_mean(model, s), None), critic=lambda s, a: _critics(model, s, a),
-                   sync=lambda: _sync_actor_critic(model),
+                   sync=lambda: _sync_actor(model),
                    reward_scale=lambda: _reward_scale(model),
                    evaluate=lambda s, a: _evaluate_actor(model, s, a), **common)  # fmt: skip
 
 
+def parameters_of(model: Any) -> dict[str, Tensor]:
+    """All that the agent learns: the networks with their targets, and SAC's entropy coefficient."""
+    return dict(model.policy.state_dict()) | _entropy(model)
+
+
 def put_parameters(model: Any, parameters: Mapping[str, Tensor]) -> None:
     """Give the agent other parameters; the momentum of its optimizers belongs to those that it had."""
-    model.policy.load_state_dict(parameters)
+    coefficient = _entropy(model)
+    model.policy.load_state_dict({name: tensor for name, tensor in parameters.items() if name not in coefficient})
+    with torch.no_grad():
+        for name, tensor in coefficient.items():
+            tensor.copy_(parameters[name])
     if family_of(type(model)) == "policy_gradient":
         return  # its updates are few and large
-    for owner in (model.policy, *(getattr(model, name, None) for name in ("actor", "critic"))):
-        optimizer = getattr(owner, "optimizer", None)
+    owners = [getattr(model, name, None) for name in ("policy", "actor", "critic")]
+    optimizers = [getattr(owner, "optimizer", None) for owner in owners] + [getattr(model, "ent_coef_optimizer", None)]
+    for optimizer in optimizers:
         if optimizer is not None:
             optimizer.state.clear()
+
+
+def _entropy(model: Any) -> dict[str, Tensor]:
+    coefficient = getattr(model, "log_ent_coef", None)
+    return {} if coefficient is None else {"log_ent_coef": coefficient}
 
 
 def _action_reader(model: Any) -> Any:
@@ -134,8 +149,7 @@ def _sync(model: Any) -> None:
     target.load_state_dict(_value_net(model).state_dict())
 
 
-def _sync_actor_critic(model: Any) -> None:
-    model.critic_target.load_state_dict(model.critic.state_dict())
+def _sync_actor(model: Any) -> None:
     target = getattr(model, "actor_target", None)  # TD3 and DDPG have one
     if target is not None:
         target.load_state_dict(model.actor.state_dict())
