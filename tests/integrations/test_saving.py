@@ -196,6 +196,13 @@ def test_own_explorers_must_be_passed_again(corridor, guide, tmp_path):
     assert augment(PPO).load(tmp_path / "a", env=corridor(), augmentation=None)._polaug is None
 
 
+def test_a_file_of_another_agent_says_so(tmp_path):
+    augment(PPO)("MlpPolicy", "CartPole-v1", n_steps=64, seed=0, device="cpu").save(tmp_path / "ppo")
+    with pytest.raises(StateError, match=r"holds a PPO, not a DQN. Load it with polaug.augment\(PPO\)"):
+        augment(DQN).load(tmp_path / "ppo")
+    assert isinstance(augment(PPO).load(tmp_path / "ppo"), PPO)
+
+
 def test_a_file_of_another_version_says_so():
     model = augment(DQN)("MlpPolicy", "CartPole-v1", seed=0)
     model.learn(120)

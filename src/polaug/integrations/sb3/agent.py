@@ -6,6 +6,7 @@ import inspect
 import io
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback, ConvertCallback
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
@@ -119,12 +120,18 @@ class AugmentedAgent(_Host):
         """As SB3's, with the augmentation as plain arrays in the same zip, written whole or not at all."""
         archive = io.BytesIO()
         super().save(archive, exclude=exclude, include=include)
-        saving.write(path, archive, None if self._polaug is None else self._polaug.state_dict())
+        state = (
+            None if self._polaug is None else self._polaug.state_dict() | {"agent": np.array(_plain_name(type(self)))}
+        )
+        saving.write(path, archive, state)
 
     @classmethod
     def load(cls, path: Any, env: Any = None, *args: Any, augmentation: Any = DEFAULT, **kwargs: Any) -> Any:
         """As SB3's; the saved settings hold unless `augmentation` is passed (None: go on without)."""
         state = saving.read(path)
+        saved, own = str((state or {}).get("agent", "")), _plain_name(cls)
+        if saved not in ("", own):
+            raise StateError(f"{path}: holds a {saved}, not a {own}. Load it with polaug.augment({saved}).load(...).")
         companion: Companion | None
         if augmentation is None:
             companion = None
@@ -138,3 +145,8 @@ class AugmentedAgent(_Host):
             except KeyError as fault:
                 raise StateError(f"{path}: the augmentation's part lacks {fault}. Load another file.") from fault
         return super().load(path, env, *args, **kwargs, _polaug=companion)
+
+
+def _plain_name(agent: type) -> str:
+    """Of the class that was augmented."""
+    return next(base.__name__ for base in agent.__mro__ if not issubclass(base, AugmentedAgent))
