@@ -199,7 +199,7 @@ def test_a_single_run_has_a_headline_of_its_own(tmp_path, look):
     page = look(write_report(tmp_path))
     assert page.title() == "ppo+pa on Car"
     assert page.locator("header .soft").inner_text().startswith("One run, seed 4; ")
-    assert "Car: ppo+pa solved it after 20 steps and kept it" in page.locator(".seen").inner_text()
+    assert "ppo+pa solved Car after 20 steps and kept it" in page.locator(".seen").inner_text()
     heads = page.locator("table.sortable thead").inner_text()
     assert "kept it" in heads
     assert "against" not in heads

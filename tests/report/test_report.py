@@ -273,7 +273,7 @@ def test_a_run_has_one_score_in_the_headline_and_over_all_tasks(tmp_path):
     (Estimate(np.inf, 6.2, np.inf), "<b>≥ 6.2×</b>"), (Estimate(0.0, 0.0, 0.4), "<b>≤ 0.4×</b>"),
     (Estimate(2.0, 1.5, 3.0), '<b>2×</b> <span class="range">1.5 to 3</span>'),
     (Estimate(2.0, 1.5, np.inf), '<b>2×</b> <span class="range">1.5 or more</span>'),
-    (Estimate(np.inf, 1.0, np.inf), "no clear difference"),
+    (Estimate(np.inf, 1.0, np.inf), "too few runs to tell"),
     (Estimate(np.nan, np.nan, np.nan), "neither in time"), (Estimate(np.inf, np.nan, np.nan), "it never got there"),
 ])  # fmt: skip
 def test_a_speed_up_beyond_the_budget_is_a_bound(tmp_path, speed_up, words):

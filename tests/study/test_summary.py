@@ -12,7 +12,7 @@ from polaug.errors import InvalidInputError
 from polaug.study.results import Episodes, Evaluations, Run
 from polaug.study.statistics import Estimate
 from polaug.study.summary import headline, own_baseline, summary_json
-from polaug.study.wording import faster, interval, keeping, number, ratio, seen, table
+from polaug.study.wording import UNCLEAR, faster, interval, keeping, number, ratio, seen, table
 
 
 def run(method, seed, reaches, *, steps=40_000, task="Car", threshold=-110.0, episodes=120, after=-105.0, every=1000):
@@ -89,11 +89,12 @@ def test_lost_again_is_not_kept():
     assert (row.kept, row.reached, row.judged, row.keepers) == (0.5, 3, 2, 1)
     assert keeping(row) == "1 of 2"
     assert " 1/2 " in table([row])
-    assert "solved it on 3 of 3 seeds, after 5,000 steps, but only 1 of the 2 seen afterwards kept it" in seen(runs)[0]
+    told = "ppo solved Car in 3 of 3 runs (median 5,000 steps; kept by 1 of the 2 that ran on long enough to tell); "
+    assert seen(runs)[0].startswith(told)
     told = summary_json(runs)["rows"][0]
     assert (told["kept"], told["judged"], told["keepers"]) == (0.5, 2, 1)
-    assert "solved it after 5,000 steps but lost it again; in the end the agent alone is at" in seen([lost])[0]
-    assert "on 2 of 2 seeds, after 5,000 steps, but only 1 kept it" in seen(runs[:2])[0]
+    assert seen([lost])[0] == "ppo solved Car after 5,000 steps but lost it again; final return −200 (1 seed)."
+    assert "in 2 of 2 runs (median 5,000 steps; kept by 1);" in seen(runs[:2])[0]
 
 
 def test_a_run_without_a_whole_episode_is_told_all_the_same():
@@ -165,32 +166,66 @@ def test_table_fits_a_terminal():
     assert "mean return of the first 100 episodes" in alone
 
 
-def test_three_lines_of_what_was_seen():
-    lines = seen(study())
-    assert lines[0] == (
-        "Car: ppo+pa solved it on 5 of 5 seeds, after 5,000 steps, and kept it; ppo did not solve it in 40,000 steps."
-    )
-    assert lines[1].startswith("ppo+pa needs at least ")
-    assert lines[2] == "In the end ppo+pa is at −104.2, ppo is at −200.2 (better, 5 seeds)."
+def several(method, reaches, **settings):
+    return [run(method, seed, step, **settings) for seed, step in enumerate(reaches)]
+
+
+def test_a_sentence_for_each_pair_and_how_far_to_trust_it():
+    assert seen(study()) == [
+        "ppo+pa solved Car in 5 of 5 runs (median 5,000 steps; kept by all); ppo in 0 of 5 within 40,000; at least "
+        "6.67 times fewer steps than ppo; final return better, −104.2 against −200.2.",
+        "Brackets and “at least” are 95% intervals over the runs.",
+    ]
     assert len(seen(explored(study()))) == 2
     assert seen([]) == []
-    one = seen([run("ppo+pa", 0, 4000), run("ppo", 0, None)])
-    assert one[1].startswith("ppo+pa needs an unknown share")
-    assert len(seen([run("ppo+pa", 0, None), run("ppo", 0, None)])) == 2  # nobody got there: nothing on steps
+    assert seen([run("ppo+pa", 0, 4000), run("ppo", 0, None)]) == [
+        "ppo+pa solved Car after 4,000 steps and kept it; ppo did not within 40,000.",
+        "One run of a method shows no spread: take --seeds 5 before you trust a difference.",
+    ]
+    nobody = seen(several("ppo+pa", [None] * 5) + several("ppo", [None] * 5))[0]
+    assert nobody.startswith("ppo+pa solved Car in 0 of 5 runs within 40,000 steps, ppo in 0 of 5 within 40,000; final")
+    few = seen(several("ppo+pa", [4000, None, None]) + several("ppo", [None] * 3))[0]
+    assert "in 1 of 3 runs (kept); ppo in 0 of 3 within 40,000; too few runs got there to compare the steps." in few
+    no_goal = several("ppo+pa", [4000] * 5, threshold=None) + several("ppo", [None] * 5, threshold=None)
+    assert seen(no_goal)[0] == "ppo+pa ends Car at −105.2 against −200.2 of ppo (better)."
 
 
-def test_what_was_seen_is_the_clearest_difference():
-    """Not the task that all solve alike, nor the one that nobody does; and not only what flatters."""
+def test_three_of_three_against_none_is_said_without_claiming_more():
+    """The demo: both pairs, and neither "no clear difference" nor a certainty that three seeds do not give."""
+    runs = several("ppo+pa", [2000, 4000, 6000], steps=8000) + several("dqn+pa", [4000, 4000, 8000], steps=8000)
+    runs += several("ppo", [None] * 3, steps=8000) + several("dqn", [None] * 3, steps=8000)
+    first, second, caveat = seen(runs)
+    assert first.startswith(
+        "ppo+pa solved Car in 3 of 3 runs (median 4,000 steps; kept by all); ppo in 0 of 3 within 8,00"
+    )
+    assert second == (
+        "dqn+pa solved Car in 3 of 3 runs (median 4,000 steps; kept by 2 of the 2 that ran on long enough to tell); "
+        "dqn in 0 of 3 within 8,000; the interval of the speed-up still reaches 1."
+    )
+    assert caveat.endswith("3 runs are too few to call a final return better or worse, 4 may do.")
+    assert not any(word in "".join(seen(runs)) for word in ("better,", "unclear", "no clear", "unknown share"))
+    assert "too few runs" in table(headline(runs))
+
+
+def test_every_task_is_told_and_of_many_the_clearest():
+    """Also what does not flatter."""
     alike = [run(method, seed, 5000, task="A") for method in ("ppo", "ppo+pa") for seed in range(5)]
     never = [run(method, seed, None, task="B") for method in ("ppo", "ppo+pa") for seed in range(5)]
     apart = [run("ppo+pa", seed, 4000, task="C") for seed in range(5)]
     apart += [run("ppo", seed, 20_000 + 1000 * seed, task="C") for seed in range(5)]
-    lines = seen(alike + never + apart)
-    assert lines[0].startswith("C: ")
-    assert lines[1].startswith("ppo+pa needs 5.5 times fewer steps than ppo [")
-    assert seen(alike + never)[1].startswith("ppo+pa needs about as many steps as ppo")
     worse = [run(*each, task="D") for seed in range(5) for each in (("ppo", seed, 4000), ("ppo+pa", seed, None))]
-    assert seen(alike + never + worse)[0].startswith("D: ppo+pa did not solve it")
+    lines = seen(alike + never + apart + worse)
+    assert [line.split(" solved ")[1][0] for line in lines[:-1]] == ["A", "B", "C", "D"]
+    assert "about as many steps as ppo" in lines[0]
+    assert "; 5.5 times fewer steps than ppo [" in lines[2]
+    assert "at least 10 times as many steps as ppo; final return worse, −200.2 against −105.2" in lines[3]
+    more = [
+        run(method, seed, 5000, task=f"E{k}") for k in range(4) for method in ("ppo", "ppo+pa") for seed in range(5)
+    ]
+    lines = seen(alike + never + apart + worse + more)
+    assert len(lines) == 8
+    assert lines[6] == "And 2 more in the report."
+    assert {"C", "D"} <= {line.split(" solved ")[1][0] for line in lines[:6]}
 
 
 def test_words_for_numbers():
@@ -201,13 +236,13 @@ def test_words_for_numbers():
     assert interval(Estimate(30_000.0, 20_000.0, math.inf), 40_000) == "30,000 [20,000, >40,000]"
     assert ratio(Estimate(8.0, 6.0, 11.5)) == "8× [6, 11.5]"
     assert ratio(Estimate(0.0, 0.0, 0.4)) == "≤ 0.4×"
-    assert ratio(Estimate(math.inf, 0.0, math.inf)) == ratio(Estimate(math.inf, 1.0, math.inf)) == "no clear difference"
-    assert ratio(Estimate(0.0, 0.0, math.inf)) == "no clear difference"
+    assert ratio(Estimate(math.inf, 0.0, math.inf)) == ratio(Estimate(math.inf, 1.0, math.inf)) == UNCLEAR
+    assert ratio(Estimate(0.0, 0.0, math.inf)) == UNCLEAR
     assert ratio(Estimate(math.inf, math.nan, math.nan)) == "?"
-    assert faster(Estimate(0.0, 0.0, 0.4), "ppo").startswith("more steps than ppo")
+    assert faster(Estimate(0.0, 0.0, 0.4), "ppo") == "at least 2.5 times as many steps as ppo"
     assert faster(Estimate(0.5, 0.25, 2.0), "ppo") == "2 times as many steps as ppo [0.5, 4], but not clearly so"
     assert faster(Estimate(1.05, 0.5, 2.0), "ppo") == "about as many steps as ppo (ratio [0.5, 2])"
     assert faster(Estimate(0.95, math.nan, math.nan), "ppo") == "about as many steps as ppo"
     open_ended = faster(Estimate(math.inf, 1.0, math.inf), "ppo")
-    assert open_ended == "fewer steps than ppo, whose median run did not get there, but not clearly so"
+    assert open_ended == "the interval of the speed-up still reaches 1"
     assert faster(Estimate(8.0, 6.0, 11.5), "ppo") == "8 times fewer steps than ppo [6, 11.5]"

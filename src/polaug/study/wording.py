@@ -5,17 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from math import comb
 
 from polaug.study.results import Run
-from polaug.study.statistics import Estimate
-from polaug.study.summary import Headline, headline, own_baseline
+from polaug.study.statistics import LEVEL, Estimate
+from polaug.study.summary import UNKNOWN, Headline, headline, own_baseline
 
 WIDTH = 80
 """Columns of a terminal that nobody has widened."""
-UNCLEAR = "no clear difference"
+UNCLEAR = "too few runs to tell"
+"""A speed-up whose interval reaches 1, where one of the medians lies beyond the budget."""
+LINES = 6
+"""Most sentences of a summary."""
 _NAME, _SHORTEST = 16, 8  # columns of a method's name
 _NEAR = 1.1  # a ratio up to this is "about as many"
 _OPEN = ", but not clearly so"
+_SHOWN_ALONE = 3  # methods of a task that are compared with none
 
 
 def table(rows: Sequence[Headline]) -> str:
@@ -24,29 +29,63 @@ def table(rows: Sequence[Headline]) -> str:
 
 
 def seen(runs: Iterable[Run]) -> list[str]:
-    """At most three lines on the clearest difference: who solved it and kept it, how much sooner, how it ended."""
+    """A sentence for each augmented method and its plain agent on each task, then how far to trust them.
+
+    Every task comes before any task's second sentence; of what is too much the clearest differences are told.
+    """
     rows = headline(runs)
-    told = [row for row in rows if own_baseline(row) is not None and row.reached is not None]
-    if not told:
-        return [_alone(row) for row in rows[:3]]
-    row = max(told, key=_clarity)
-    name = own_baseline(row)
-    assert name is not None
-    base = next(each for each in rows if (each.task, each.method) == (row.task, name))
-    lines = [f"{row.task}: {_solved(row)}; {_solved(base)}."]
-    if row.reached or base.reached:
-        lines.append(f"{row.method} needs {faster(row.speed_ups[name], name)}.")
-    verdict = row.verdicts[name]
-    sure = f"not clear from {_seeds(row)}" if verdict == "unclear" else f"{verdict}, {_seeds(row)}"
-    ends = (f"{each.method} is at {number(each.final.value)}" for each in (row, base))
-    lines.append(f"In the end {', '.join(ends)} ({sure}).")
-    return lines
+    told: list[tuple[int, Headline, Headline | None]] = []  # its place in its task, a method, whom it is compared with
+    for _, each in groupby(rows, key=lambda row: row.task):
+        mine = {row.method: row for row in each}
+        pairs = [(row, mine[base]) for row in mine.values() if (base := own_baseline(row)) is not None]
+        pairs.sort(key=lambda pair: _clarity(pair[0]), reverse=True)
+        alone = [] if pairs else list(mine.values())[:_SHOWN_ALONE]
+        told += [(k, *pair) for k, pair in enumerate([*pairs, *((row, None) for row in alone)])]
+    best = sorted(told, key=lambda entry: (entry[0], [-part for part in _clarity(entry[1])]))[:LINES]
+    chosen = [entry for entry in told if entry in best]
+    lines = [_alone(row) if base is None else _pair(row, base) for _, row, base in chosen]
+    if len(told) > len(chosen):
+        lines.append(f"And {len(told) - len(chosen)} more in the report.")
+    compared = [(row, base) for _, row, base in chosen if base is not None]
+    caveat = _caveat(compared, any("[" in line or "at least" in line for line in lines)) if compared else ""
+    return [*lines, *([caveat] if caveat else [])]
+
+
+def _pair(row: Headline, base: Headline) -> str:
+    """An augmented method beside its plain agent."""
+    name, verdict = base.method, row.verdicts[base.method]
+    ends = f"{number(row.final.value)} against {number(base.final.value)}"
+    if row.reached is None:
+        return f"{row.method} ends {row.task} at {ends} of {name} ({_SURE[verdict]})."
+    if not row.reached and not base.reached:
+        return f"{_solved(row)}, {_short(base)}; final return {ends} ({_SURE[verdict]})."
+    steps = faster(row.speed_ups[name], name) if row.seeds > 1 and base.seeds > 1 else ""
+    final = f"final return {_SURE[verdict]}, {ends}" if verdict in ("better", "worse") else ""
+    return "; ".join(part for part in (f"{_solved(row)}; {_short(base)}", steps, final) if part) + "."
+
+
+_SURE = {"better": "better", "worse": "worse", "not worse": "not worse", "unclear": "not clearly different"}
+
+
+def _caveat(pairs: Sequence[tuple[Headline, Headline]], bounded: bool) -> str:
+    """How far to trust the sentences on these pairs; `bounded`: some give intervals."""
+    fewest = min(min(row.seeds, base.seeds) for row, base in pairs)
+    if fewest == 1:
+        return "One run of a method shows no spread: take --seeds 5 before you trust a difference."
+    enough = next(many for many in range(2, 99) if comb(2 * many, many) >= 2 / (1.0 - LEVEL))
+    words = ["brackets and “at least” are 95% intervals over the runs"] if bounded else []
+    if fewest < enough:
+        words.append(f"{fewest} runs are too few to call a final return better or worse, {enough} may do")
+    text = "; ".join(words)
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
 def _clarity(row: Headline) -> tuple[float, ...]:
     """How clearly a method differs from its own plain agent, for better or worse: what comes first counts most."""
-    name = own_baseline(row) or ""
-    found = row.speed_ups[name]
+    name = own_baseline(row)
+    if name is None:
+        return 0.0, 0.0, 0.0, 0.0
+    found = row.speed_ups.get(name, UNKNOWN)
     ends = [found.low, 1.0 / found.high if found.high else math.inf]  # the end of the interval that is nearer to 1
     apart = max(math.log(end) for end in (1.0, *ends) if end >= 1.0)  # nan compares false
     decided = row.verdicts[name] in ("better", "worse")
@@ -94,12 +133,13 @@ def faster(found: Estimate, baseline: str) -> str:
     """A speed-up as part of a sentence."""
     text, open_ = ratio(found), found.low <= 1.0 <= found.high
     if text == "?":
-        return f"an unknown share of the steps of {baseline}: too few runs reached the threshold"
+        return "too few runs got there to compare the steps"
+    if text == UNCLEAR:
+        return "the interval of the speed-up still reaches 1"
     if found.value == math.inf:
-        many = "fewer" if open_ else f"at least {text[2:-1]} times fewer"
-        return f"{many} steps than {baseline}, whose median run did not get there{_OPEN if open_ else ''}"
+        return f"at least {text[2:-1]} times fewer steps than {baseline}"
     if found.value == 0.0:
-        return f"more steps than {baseline}: its median run did not get there{_OPEN if open_ else ''}"
+        return f"at least {number(1.0 / found.high)} times as many steps as {baseline}"  # ratio's high is above 0
     if 1.0 / _NEAR <= found.value <= _NEAR:
         bounds = "" if math.isnan(found.low) else f" [{number(found.low)}, {number(found.high)}]"
         return f"about as many steps as {baseline}{bounds and f' (ratio{bounds})'}"
@@ -141,38 +181,58 @@ def _row(row: Headline) -> tuple[str, ...]:
     base = own_baseline(row)
     gain = "" if base is None or base not in row.speed_ups else ratio(row.speed_ups[base]).split(" [")[0]
     steps, kept = interval(row.steps_to_threshold, row.budget), keeping(row).replace(" of ", "/")
-    return row.method, steps, never, kept, interval(row.final), gain.replace(UNCLEAR, "unclear").replace("?", "–")
+    return row.method, steps, never, kept, interval(row.final), gain.replace(UNCLEAR, "too few runs").replace("?", "–")
 
 
 def _solved(row: Headline) -> str:
-    steps = row.steps_to_threshold
-    if not row.reached:
-        return f"{row.method} did not solve it in {number(row.budget)} steps"
-    how_many = "" if row.seeds == 1 else f" on {row.reached} of {_seeds(row)}"
-    when = f" after {number(steps.value)} steps" if math.isfinite(steps.value) else ""
-    return f"{row.method} solved it{how_many}{',' if how_many and when else ''}{when}{_then(row)}"
+    """How often a method solved its task, when, and what became of it."""
+    if row.seeds == 1:
+        if not row.reached:
+            return f"{row.method} did not solve {row.task} within {number(row.budget)} steps"
+        return f"{row.method} solved {row.task} after {number(row.steps_to_threshold.value)} steps{_then(row)}"
+    within = "" if row.reached else f" within {number(row.budget)} steps"
+    return f"{row.method} solved {row.task} in {row.reached} of {row.seeds} runs{within}{_when(row)}"
+
+
+def _short(row: Headline) -> str:
+    """The same of the method that another is compared with."""
+    if row.seeds == 1:
+        after = f"after {number(row.steps_to_threshold.value)}{_then(row)}"
+        return f"{row.method} {after if row.reached else f'did not within {number(row.budget)}'}"
+    within = "" if row.reached == row.seeds else f" within {number(row.budget)}"
+    return f"{row.method} in {row.reached} of {row.seeds}{within}{_when(row)}"
+
+
+def _when(row: Headline) -> str:
+    """In brackets: when the threshold was reached, and what became of the level."""
+    median = row.steps_to_threshold.value
+    when = [f"median {number(median)} steps"] if row.reached and math.isfinite(median) else []
+    if row.judged and row.judged != row.reached:
+        when.append(f"kept by {row.keepers} of the {row.judged} that ran on long enough to tell")
+    elif row.judged == 1:
+        when.append("kept" if row.keepers else "lost again")
+    elif row.judged:
+        when.append(f"kept by {'all' if row.keepers == row.judged else row.keepers or 'none'}")
+    return f" ({'; '.join(when)})" if when else ""
 
 
 def _then(row: Headline) -> str:
-    """What became of the level once it was reached."""
-    if not row.judged:
-        return ""
-    if row.seeds == 1:
-        return " and kept it" if row.keepers else " but lost it again"
-    if row.keepers == row.judged:
-        return ", and kept it"
-    seen_after = "" if row.judged == row.reached else f" of the {row.judged} seen afterwards"
-    return f", but {f'only {row.keepers}' if row.keepers else 'none'}{seen_after} kept it"
+    """What became of the level that a single run reached."""
+    return "" if not row.judged else " and kept it" if row.keepers else " but lost it again"
 
 
 def _alone(row: Headline) -> str:
     """A method that is compared with none."""
     if math.isnan(row.final.value):
-        level = f"{number(row.first_100)} over the first {row.first_episodes} training episodes"
+        level = f"{number(row.first_100)} over the first {counted(row.first_episodes, 'training episode')}"
         return f"{row.task}: {row.method} has a mean return of {level} ({_seeds(row)})."
-    goal = "" if row.reached is None else f"{_solved(row)}; "
-    end = f"in the end {'the agent' if goal else row.method} alone is at {number(row.final.value)}"
-    return f"{row.task}: {goal}{end} ({_seeds(row)})."
+    end = f"final return {number(row.final.value)} ({_seeds(row)})."
+    return f"{row.method} on {row.task}: {end}" if row.reached is None else f"{_solved(row)}; {end}"
+
+
+def counted(many: int, noun: str) -> str:
+    """`1 run`, `2 runs`."""
+    return f"{many:,} {noun}{'' if many == 1 else 's'}"
 
 
 def _first(row: Headline) -> Estimate:
@@ -180,7 +240,7 @@ def _first(row: Headline) -> Estimate:
 
 
 def _seeds(row: Headline) -> str:
-    return "1 seed" if row.seeds == 1 else f"{row.seeds} seeds"
+    return counted(row.seeds, "seed")
 
 
 def _fit(word: str, width: int) -> str:
