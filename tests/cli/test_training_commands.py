@@ -13,6 +13,7 @@ from rich.console import Console
 
 from polaug import cli
 from polaug.cli.progress import StudyTable, clock, drawn, ended, number, training
+from polaug.errors import InvalidInputError
 from polaug.study.board import Board
 from polaug.study.pool import Event
 from polaug.study.progress import Progress
@@ -56,10 +57,40 @@ def test_compare_ends_with_a_summary_whatever_fails(tmp_path, capsys):
     assert "200 environment steps, all of them counted" in captured.out
     assert re.search(r"/2\] Marked-v0 · dqn · seed 0: done in .*, agent alone", captured.err)
     assert "skipped: dqn on Pendulum-v1" in captured.err
-    assert 'raise ZeroDivisionError("the simulator broke")' in captured.err
+    broken = tmp_path / "Broken-v0" / "dqn" / "seed_0" / "failed.json"
+    *_, told, _ = captured.err.splitlines()
+    assert told == f"failed: Broken-v0 · dqn · seed 0: ZeroDivisionError: the simulator broke. Traceback: {broken}"
+    assert "Traceback (" not in captured.err
+    assert 'raise ZeroDivisionError(\\"the simulator broke\\")' in broken.read_text()
     assert captured.err.splitlines()[-1].startswith("polaug: 1 of 2 runs failed")
     assert run("export", tmp_path) == 0
     assert (tmp_path / "export" / "runs.csv").exists()
+
+
+def test_without_a_report_the_last_line_says_why(tmp_path, capsys):
+    """No whole episode, so nothing to draw: the run is there all the same."""
+    words = ("--methods", "dqn", "--seeds", 1, "--steps", 2, "--every", 2, "--eval-episodes", 1, "--workers", 1)
+    assert run("compare", "CartPole-v1", *words, "--out", tmp_path) == 0
+    captured = capsys.readouterr()
+    *_, count, last = captured.out.splitlines()
+    assert count.startswith("1 run, 2 environment steps, ")
+    assert last.startswith("No report: folder: must hold at least one finished run with a whole episode, got ")
+    assert "polaug: " not in captured.err
+
+
+def test_what_can_not_be_summed_up_is_said_once_and_last(tmp_path, capsys, monkeypatch):
+    def refuse(*_):
+        raise InvalidInputError("runs: must have an evaluation")
+
+    monkeypatch.setattr("polaug.study.summary.headline", refuse)
+    monkeypatch.setattr("polaug.report.write_report", refuse)
+    words = ("--methods", "dqn", "--seeds", 1, "--steps", 60, "--every", 60, "--eval-episodes", 1, "--episodes", 1)
+    assert run("paper", *words, "--workers", 1, "--out", tmp_path) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert (
+        [line for line in lines if line.startswith("No ")] == lines[-1:] == ["No report: runs: must have an evaluation"]
+    )
+    assert lines[-2].startswith("figure: ")
 
 
 def test_paper_ends_with_its_figures(tmp_path, capsys):

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from polaug.cli.progress import StudyTable, clock
 from polaug.errors import PolaugError
 from polaug.study.results import Run, read_run
-from polaug.study.runner import StudyOutcome, run_study
+from polaug.study.runner import Failure, StudyOutcome, run_study
 from polaug.study.study import Study
 
 
-def run_and_tell(study: Study, args: argparse.Namespace) -> int:
-    """Run `study` with the flags of `add_workers`; gives the exit code."""
+def run_and_tell(
+    study: Study, args: argparse.Namespace, figures: Callable[[Path], Iterable[Path]] | None = None
+) -> int:
+    """Run `study` with the flags of `add_workers`; gives the exit code. `figures` draws more into its folder.
+
+    What could not be made is said last.
+    """
     for task, method, why in study.skipped:
         print(f"skipped: {method} on {task} ({why})", file=sys.stderr)
     with StudyTable(_plan(study, args)) as table:
@@ -21,16 +28,35 @@ def run_and_tell(study: Study, args: argparse.Namespace) -> int:
             study, args.out, workers=args.workers, backend=args.backend, address=args.address, progress=table
         )
     runs = [read_run(cell.path(outcome.out)) for cell in (*outcome.reused, *outcome.ran)]
-    if runs:
-        _tell(runs, outcome)
-        if study.save_models and (lacking := _without_model(runs)):
-            print(lacking)
+    lacking = _tell(runs, outcome) if runs else []
+    if runs and study.save_models and (without := _without_model(runs)):
+        print(without)
+    if figures is not None:
+        lacking += _draw(figures, outcome)
+    sys.stdout.flush()
     for failure in outcome.failures:
-        print(f"\nfailed: {failure.cell.name}: {failure.error}\n{failure.traceback}", file=sys.stderr, end="")
+        print(_failed(failure, outcome.out), file=sys.stderr)
     if not outcome.ok:
         many = f"{len(outcome.failures)} of {len(study.cells())} runs failed"
-        print(f"polaug: {many}; the same command tries them again.", file=sys.stderr)
+        print(f"polaug: {many}; the same command tries them again.", file=sys.stderr, flush=True)
+    for line in lacking:
+        print(line)
     return 0 if outcome.ok else 1
+
+
+def _failed(failure: Failure, out: Path) -> str:
+    """One line; its file has the traceback."""
+    last = (failure.error.strip().splitlines() or ["?"])[-1].rstrip(".")
+    return f"failed: {failure.cell.name}: {last}. Traceback: {failure.cell.path(out) / 'failed.json'}"
+
+
+def _draw(figures: Callable[[Path], Iterable[Path]], outcome: StudyOutcome) -> list[str]:
+    try:
+        for path in figures(outcome.out):
+            print(f"figure: {path}")
+    except PolaugError as fault:  # the runs, and why some failed, are told all the same
+        return [f"No figures: {fault}"]
+    return []
 
 
 def _plan(study: Study, args: argparse.Namespace) -> str:
@@ -52,20 +78,26 @@ def _without_model(runs: list[Run]) -> str:
     return f"{lacking} of them finished before without a model; another --out trains them again" if lacking else ""
 
 
-def _tell(runs: list[Run], outcome: StudyOutcome) -> None:
+def _tell(runs: list[Run], outcome: StudyOutcome) -> list[str]:
+    """Print what was seen; gives a line for whatever could not be made: the runs are safe all the same."""
     from polaug.report import write_report
     from polaug.study.summary import headline
-    from polaug.study.wording import seen, table
+    from polaug.study.wording import counted, seen, table
 
-    report = None
+    faults = {}
     try:
         print(table(headline(runs)), end="\n\n")
         print("\n".join(seen(runs)))
-        report = write_report(outcome.out)
-    except PolaugError as fault:  # the runs are safe, whatever the summary thinks of them
-        print(f"polaug: {fault}", file=sys.stderr)
+    except PolaugError as fault:
+        faults["summary"] = str(fault)
     steps = sum(int(run.done.get("steps", 0)) for run in runs)
     before = f" ({len(outcome.reused)} from before)" if outcome.reused else ""
-    print(f"{len(runs)} runs{before}, {steps:,} environment steps, all of them counted, in {clock(outcome.seconds)}")
-    if report is not None:
-        print(f"report: {report}")
+    many, took = counted(len(runs), "run"), clock(outcome.seconds)
+    print(f"{many}{before}, {counted(steps, 'environment step')}, all of them counted, in {took}")
+    try:
+        print(f"report: {write_report(outcome.out)}")
+    except PolaugError as fault:
+        if faults.get("summary") == str(fault):  # once is enough
+            del faults["summary"]
+        faults["report"] = str(fault)
+    return [f"No {what}: {fault}" for what, fault in faults.items()]

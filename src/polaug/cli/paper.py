@@ -6,12 +6,11 @@ Every environment step and every episode counts, restarts included. The paper's 
 from __future__ import annotations
 
 import argparse
-import sys
+from pathlib import Path
 from typing import Any
 
 from polaug.cli.arguments import RUNS_ARE_KEPT, add_budget, add_out, add_seeds, add_workers, budget, described, names
 from polaug.cli.ending import run_and_tell
-from polaug.errors import PolaugError
 
 _EXAMPLE = "example:\n  polaug paper --seeds 10 --episodes 100 --out runs/paper"
 
@@ -35,13 +34,10 @@ def run(args: argparse.Namespace) -> int:
 
     chosen: dict[str, Any] = {} if args.methods is None else {"methods": names(args.methods)}
     study = paper_study(args.seeds, **budget(args) | chosen)
-    code = run_and_tell(study, args)
-    from polaug.study.paper_figures import figures
+    return run_and_tell(study, args, _figures)
 
-    try:
-        for path in figures(args.out):
-            print(f"figure: {path}")
-    except PolaugError as fault:  # the runs, and why some failed, have been told already
-        print(f"polaug: {fault}", file=sys.stderr)
-        return code or 1
-    return code
+
+def _figures(out: Path) -> list[Path]:
+    from polaug.study.paper_figures import figures  # matplotlib is slow to load
+
+    return list(figures(out))

@@ -141,7 +141,7 @@ def run(args: argparse.Namespace) -> None:
     try:
         report = f"report: {write_report(path)}"
     except PolaugError as fault:  # the run is safe, whatever can be drawn of it
-        report = f"no report: {fault}"
+        report = f"No report: {fault}"
     evaluations, done = result.evaluations, result.done
     assert evaluations is not None  # training always evaluates
     print(f"{found.name}, {chosen.name}, seed {args.seed}: {done['steps']:,} steps in {clock(done['seconds'])}, "
