@@ -168,12 +168,11 @@ def ended(board: Board, event: Event) -> str:
         last = "" if run.progress is None else f", agent alone {number(run.progress.evaluation)}"
         what = f"done in {clock(run.seconds)}{last}"
     else:
-        what = (
-            f"failed: {event.error}"
-            if event.cell.key not in {c.key for c in board.waiting}
-            else "tried again: " + event.error
-        )
-    return f"[{over}/{board.total}] {event.cell.name}: {what}, {clock(board.seconds_left)} left"
+        again = event.cell.key in {cell.key for cell in board.waiting}
+        error = " ".join(event.error.split()).rstrip(".")
+        what = f"{'tried again' if again else 'failed'}: {error}"
+    left = board.seconds_left
+    return f"[{over}/{board.total}] {event.cell.name}: {what}{'' if math.isnan(left) else f'; {clock(left)} left'}"
 
 
 def drawn(board: Board, width: int) -> Group:
