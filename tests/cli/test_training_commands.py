@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from polaug import cli
+from polaug.cli.ending import _width
 from polaug.cli.progress import StudyTable, clock, drawn, ended, number, training
 from polaug.errors import InvalidInputError
 from polaug.study.board import Board
@@ -192,6 +193,14 @@ def test_a_failure_is_told_with_its_reason(board):
     assert "the simulator broke" in ended(board, Event("failed", board.failed[0][0], error="the simulator broke"))
 
 
+def test_a_failure_before_any_pace_is_known_has_clean_punctuation():
+    board = Board(Study.of(["CartPole-v1"], ["ppo"], 2, steps=10).cells(), [], workers=1)
+    event = Event("failed", board.start_next(), error="returns must be finite.\nMend the environment.")
+    board.take(event)
+    told = ended(board, event)
+    assert told == "[1/2] CartPole-v1 · ppo · seed 0: failed: returns must be finite. Mend the environment"
+
+
 @pytest.mark.parametrize("columns", ["30", "60", "120"])
 def test_training_moves_on_a_terminal(columns, capsys, monkeypatch):
     for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm"), ("COLUMNS", columns)):
@@ -205,6 +214,16 @@ def test_training_moves_on_a_terminal(columns, capsys, monkeypatch):
     assert " left" in text
     shown = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line) for line in re.split(r"[\r\n]+", text)]
     assert max(map(len, shown)) <= int(columns)
+
+
+def test_the_table_has_all_the_columns_that_a_file_has(capsys, monkeypatch):
+    """Nothing is cut in `> summary.txt`."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert _width() == math.inf
+    monkeypatch.setenv("COLUMNS", "100")
+    assert _width() == 100
+    monkeypatch.setenv("COLUMNS", "40")
+    assert _width() == 80
 
 
 def test_numbers_for_people():

@@ -162,6 +162,10 @@ def test_table_fits_a_terminal():
     assert lines[0] == "Car: threshold −110, 5 to 12 seeds, 40,000 steps"
     assert any(line.startswith("ppo+pa") and "5,000 [" in line and "0/5" in line and "≥" in line for line in lines)
     assert any(line.startswith("ppo ") and "> 40,000" in line and "5/5" in line for line in lines)
+    wide = table(headline(runs), math.inf)
+    assert "a-method-with-a-very-long-name+pa " in wide
+    assert "T" * 90 in wide
+    assert "…" not in wide
     alone = table(headline(explored(study())))
     assert "mean return of the first 100 episodes" in alone
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import math
+import os
+import shutil
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -78,6 +81,15 @@ def _without_model(runs: list[Run]) -> str:
     return f"{lacking} of them finished before without a model; another --out trains them again" if lacking else ""
 
 
+def _width() -> float:
+    """Columns of the table: at least 80, as many as the terminal has, and in a file as many as it needs."""
+    from polaug.study.wording import WIDTH
+
+    if "COLUMNS" not in os.environ and not sys.stdout.isatty():
+        return math.inf
+    return max(WIDTH, shutil.get_terminal_size().columns)
+
+
 def _tell(runs: list[Run], outcome: StudyOutcome) -> list[str]:
     """Print what was seen; gives a line for whatever could not be made: the runs are safe all the same."""
     from polaug.report import write_report
@@ -86,7 +98,7 @@ def _tell(runs: list[Run], outcome: StudyOutcome) -> list[str]:
 
     faults = {}
     try:
-        print(table(headline(runs)), end="\n\n")
+        print(table(headline(runs), _width()), end="\n\n")
         print("\n".join(seen(runs)))
     except PolaugError as fault:
         faults["summary"] = str(fault)

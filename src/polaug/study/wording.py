@@ -23,9 +23,9 @@ _OPEN = ", but not clearly so"
 _SHOWN_ALONE = 3  # methods of a task that are compared with none
 
 
-def table(rows: Sequence[Headline]) -> str:
-    """For each task a line on it and one per method; at most 80 columns."""
-    return "\n\n".join("\n".join(_task(list(mine))) for _, mine in groupby(rows, key=lambda row: row.task))
+def table(rows: Sequence[Headline], width: float = WIDTH) -> str:
+    """For each task a line on it and one per method; at most `width` columns, which may be infinite."""
+    return "\n\n".join("\n".join(_task(list(mine), width)) for _, mine in groupby(rows, key=lambda row: row.task))
 
 
 def seen(runs: Iterable[Run]) -> list[str]:
@@ -157,7 +157,7 @@ def keeping(row: Headline) -> str:
     return f"{row.keepers} of {row.judged}" if row.judged else "–"
 
 
-def _task(mine: list[Headline]) -> list[str]:
+def _task(mine: list[Headline], width: float) -> list[str]:
     first = mine[0]
     goal = "no threshold" if first.threshold is None else f"threshold {number(first.threshold)}"
     counts = sorted({row.seeds for row in mine})
@@ -166,14 +166,14 @@ def _task(mine: list[Headline]) -> list[str]:
     if all(math.isnan(row.final.value) for row in mine):
         heads = f"{'method':{_NAME}} mean return of the first {first.first_episodes} episodes"
         levels = (f"{_fit(row.method, _NAME)} {interval(_first(row))}" for row in mine)
-        return [_cut(title), heads, *map(_cut, levels)]
+        return [_cut(title, width), heads, *(_cut(line, width) for line in levels)]
     cells = [("method", "steps to threshold", "never", "kept", "final return", "speed-up"), *map(_row, mine)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     rest = sum(widths[1:]) + len(widths) - 1
-    gap = "  " if rest + len(widths) - 1 + widths[0] <= WIDTH else " "  # names give way before numbers do
-    widths[0] = max(_SHORTEST, min(widths[0], WIDTH - rest))
+    gap = "  " if rest + len(widths) - 1 + widths[0] <= width else " "  # names give way before numbers do
+    widths[0] = int(max(_SHORTEST, min(widths[0], width - rest)))
     lines = (gap.join(map(_fit, row, widths)).rstrip() for row in cells)
-    return [_cut(title), *map(_cut, lines)]
+    return [_cut(line, width) for line in (title, *lines)]
 
 
 def _row(row: Headline) -> tuple[str, ...]:
@@ -247,5 +247,5 @@ def _fit(word: str, width: int) -> str:
     return f"{word:{width}}" if len(word) <= width else word[: width - 1] + "…"
 
 
-def _cut(line: str) -> str:
-    return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
+def _cut(line: str, width: float) -> str:
+    return line if len(line) <= width else line[: int(width) - 1] + "…"
