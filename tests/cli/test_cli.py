@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.study.run_folders import write_run
 
 import polaug
 from polaug import cli
@@ -171,6 +172,27 @@ def test_a_folder_that_can_not_be_written_is_one_line_too(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert explore(tmp_path / "file") == 2
     assert "polaug: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "out", "words"),
+    [
+        ("report", "folder", "--out: must be a file, not a folder, got '{out}'. For example {out}/report.html."),
+        ("report", "file/x.html", "--out: the report must be writable (file exists), got '{out}'. Choose another"),
+        ("export", "file", "out: must be a folder, got '{out}'. Choose another name, or move that file away."),
+        ("export", "file/x", "--out: the tables must be writable (not a directory), got '{out}'. Choose another"),
+    ],
+)
+def test_a_place_that_can_not_be_written_is_told_in_a_sentence(tmp_path, capsys, command, out, words):
+    write_run(tmp_path / "runs", "Car", "ppo", 0)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("mine")
+    assert run(command, tmp_path / "runs", "--out", tmp_path / out) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"polaug: {words.format(out=tmp_path / out)}")
+    assert captured.err.count("\n") == 1
+    assert not captured.out
+    assert (tmp_path / "file").read_text() == "mine"
 
 
 def test_interrupted_is_130_and_says_how_to_go_on(tmp_path, capsys, monkeypatch):

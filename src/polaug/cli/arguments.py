@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,17 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
 def add_out(parser: argparse.ArgumentParser, default: str) -> None:
     """Where everything goes."""
     parser.add_argument("--out", type=Path, default=Path(default), metavar="DIR", help="results go here (%(default)s)")
+
+
+@contextmanager
+def writing(what: str, path: Path) -> Iterator[None]:
+    """What the system says against writing to `path`, in a sentence."""
+    try:
+        yield
+    except OSError as fault:
+        why = (fault.strerror or str(fault)).lower()
+        rule = f"{what} must be writable ({why})"
+        raise invalid("--out", rule, str(path), "Choose another place, or free this one.") from fault
 
 
 def names(given: str | Iterable[str]) -> list[str]:

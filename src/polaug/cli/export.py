@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from polaug.cli.arguments import described, names
+from polaug.cli.arguments import described, names, writing
 
 
 def add_parser(commands: Any) -> None:
@@ -22,5 +22,8 @@ def run(args: argparse.Namespace) -> None:
     """Write them."""
     from polaug.study.export import export
 
-    for path in export(args.folder, args.out or args.folder / "export", names(args.formats)):
+    out = args.out or args.folder / "export"
+    with writing("the tables", out):
+        paths = export(args.folder, out, names(args.formats))
+    for path in paths:
         print(path)

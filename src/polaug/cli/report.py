@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from polaug.cli.arguments import described
+from polaug.cli.arguments import described, writing
+from polaug.errors import invalid
 
 
 def add_parser(commands: Any) -> None:
@@ -24,6 +25,11 @@ def run(args: argparse.Namespace) -> None:
     """Write it."""
     from polaug.report import write_report
 
-    print(f"report: {write_report(args.folder, args.out, args.figures)}")
+    out = args.out or args.folder / "report.html"
+    if out.is_dir():
+        raise invalid("--out", "must be a file, not a folder", str(out), f"For example {out / 'report.html'}.")
+    with writing("the report", out):
+        path = write_report(args.folder, args.out, args.figures)
+    print(f"report: {path}")
     if args.figures:
         print(f"figures: {args.folder / 'figures'}")

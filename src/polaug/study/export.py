@@ -55,6 +55,8 @@ def export(
     runs, target = find_runs(folder), Path(folder) / "export" if out is None else Path(out)
     if not runs:
         raise invalid("folder", "must hold at least one finished run", str(folder), "Run `polaug compare` first.")
+    if target.exists() and not target.is_dir():
+        raise invalid("out", "must be a folder", str(target), "Choose another name, or move that file away.")
     if (target / "config.json").exists():  # its episodes.csv is the only copy of what happened
         raise invalid("out", "must not be the folder of a run", str(target), "Choose another folder.")
     parquet = _pyarrow() if "parquet" in formats else None
