@@ -195,6 +195,23 @@ def test_a_place_that_can_not_be_written_is_told_in_a_sentence(tmp_path, capsys,
     assert (tmp_path / "file").read_text() == "mine"
 
 
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [
+        (["garbage"], 1),
+        ([], 1),
+        (["episode,step,return,length,actor", "1,99999999999999999999,1.0,3,agent"], 2),
+        (["episode,step,return,length,actor", "1,200,1.0,200,agent", "2,100,1.0,200,agent"], 3),
+    ],
+)
+def test_a_report_names_the_damaged_file(tmp_path, capsys, rows, line):
+    for seed in range(2):
+        path = write_run(tmp_path, "Car", "ppo", seed)
+    (path / "episodes.csv").write_text("\n".join(rows))
+    assert run("report", tmp_path) == 2
+    assert f"{path / 'episodes.csv'} is damaged at line {line} (" in capsys.readouterr().err
+
+
 def test_interrupted_is_130_and_says_how_to_go_on(tmp_path, capsys, monkeypatch):
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -131,18 +132,21 @@ def read_run(path: Path) -> Run:
 
 def _episodes(path: Path) -> Episodes:
     file = path / "episodes.csv"
-    columns = _columns(file, ("step", int), ("return", float), ("length", int), ("actor", str))
+    columns = _columns(file, ("step", _whole), ("return", float), ("length", _whole), ("actor", str))
+    line = next((k for k, (one, other) in enumerate(pairwise([0, *columns[0]]), start=2) if other < one), None)
+    if line is not None:
+        raise _damaged(file, ValueError("steps must not decrease"), f" at line {line}")
     return Episodes(np.array(columns[0], np.int64), np.array(columns[1], float), np.array(columns[2], np.int64),
                     tuple(columns[3]))  # fmt: skip
 
 
 def _evaluations(file: Path) -> Evaluations:
-    steps, means, stds = _columns(file, ("step", int), ("mean_return", float), ("std_return", float))
+    steps, means, stds = _columns(file, ("step", _whole), ("mean_return", float), ("std_return", float))
     return Evaluations(np.array(steps, np.int64), np.array(means, float), np.array(stds, float))
 
 
 def _clock(file: Path) -> Clock:
-    steps, seconds = _columns(file, ("step", int), ("seconds", float))
+    steps, seconds = _columns(file, ("step", _whole), ("seconds", float))
     return Clock(np.array(steps, np.int64), np.array(seconds, float))
 
 
@@ -164,13 +168,25 @@ def _columns(file: Path, *wanted: tuple[str, Callable[[str], Any]]) -> list[list
     try:
         with file.open(newline="", encoding="utf-8") as opened:
             columns: list[list[Any]] = [[] for _ in wanted]
-            for row in csv.DictReader(opened):
+            rows = csv.DictReader(opened)
+            lacking = [name for name, _ in wanted if name not in (rows.fieldnames or ())]
+            if lacking:
+                raise ValueError(f"there is no column {lacking[0]!r}")
+            for row in rows:
                 line += 1
                 for column, (name, convert) in zip(columns, wanted, strict=True):
                     column.append(convert(row[name]))
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as fault:
         raise _damaged(file, fault, f" at line {line}") from fault
     return columns
+
+
+def _whole(text: str) -> int:
+    """A number of steps, which an array can hold."""
+    value = int(text)
+    if not 0 <= value < 2**63:
+        raise ValueError(f"{value} is no number of steps")
+    return value
 
 
 def _damaged(path: Path, fault: Exception, where: str = "") -> StateError:
