@@ -79,6 +79,22 @@ def test_without_a_report_the_last_line_says_why(tmp_path, capsys):
     assert "polaug: " not in captured.err
 
 
+def test_a_package_in_the_current_directory_is_found_by_the_workers_too(tmp_path):
+    (tmp_path / "my_package").mkdir()
+    (tmp_path / "my_package" / "__init__.py").write_text(
+        "import gymnasium as gym\nfrom gymnasium.envs.classic_control import CartPoleEnv\n"
+        "gym.register('Mine-v0', entry_point=CartPoleEnv, max_episode_steps=20)\n"
+    )
+    words = ["compare", "my_package:Mine-v0", "--methods", "dqn", "--seeds", "1", *SMALL, "--out", "out"]
+    code = (
+        f"import sys; sys.path.remove(''); from polaug.cli import main; sys.exit(main({words}))"  # as its script does
+    )
+    guarded = f"if __name__ == '__main__':\n    {code}"
+    done = subprocess.run([sys.executable, "-c", guarded], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out" / "Mine-v0" / "dqn" / "seed_0" / "done.json").exists()
+
+
 def test_what_can_not_be_summed_up_is_said_once_and_last(tmp_path, capsys, monkeypatch):
     def refuse(*_):
         raise InvalidInputError("runs: must have an evaluation")

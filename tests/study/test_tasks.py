@@ -90,6 +90,22 @@ def test_a_typo_gets_the_nearest_name(name, nearest):
         task(name)
 
 
+@pytest.mark.parametrize("name", ["Foo-v0", "ALE/Pong-v5", "x", "gymnasium:Foo-v0"])
+def test_what_is_far_off_is_not_suggested(name):
+    with pytest.raises(
+        UnknownNameError, match=r"`polaug list` shows the tasks, gymnasium\.pprint_registry\(\)"
+    ) as told:
+        task(name)
+    assert "Did you mean" not in str(told.value)
+
+
+def test_a_suggestion_keeps_the_package():
+    with pytest.raises(UnknownNameError, match=r"Did you mean 'tests\.study\.marked_env:Marked-v0'"):
+        task("tests.study.marked_env:Markd-v0")
+    with pytest.raises(UnknownNameError, match="Did you mean 'gymnasium:CartPole-v"):
+        task("gymnasium:CartPool-v1")
+
+
 @pytest.mark.parametrize("name", ["no_such_package:Env-v0", "../evil:Env-v0", "os;x:Env-v0", ":", ""])
 def test_names_that_can_not_be(name):
     with pytest.raises(InvalidInputError, match="task"):

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
 import re
+import sys
 from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
 
 from polaug.errors import UnknownNameError, invalid, shown
+
+_NEAR = (
+    0.65  # least likeness of a name that is suggested: "Foo" is not "Acrobot", "taxi" is "Taxi", "MtnCar" MountainCar
+)
 
 
 @dataclass(frozen=True)
@@ -101,7 +107,7 @@ def task(name: str | Task) -> Task:
     if package:
         _register(package, name)
     if env_id not in gym.registry:
-        raise _unknown(name, env_id)
+        raise _unknown(name, package, env_id)
     spec = gym.registry[env_id]
     return Task(env_id, env_id, threshold=spec.reward_threshold, package=package,
                 description="a registered Gymnasium environment")  # fmt: skip
@@ -111,18 +117,36 @@ def _register(package: str, name: str) -> None:
     """Import the package whose environments are asked for."""
     if not re.fullmatch(r"\w+(\.\w+)*", package):
         raise invalid("task", "must be a name or package:Id-v0", name, "Check the spelling.")
+    if os.getcwd() not in sys.path:  # the command `polaug` does not look there by itself, nor do its workers
+        sys.path.append(os.getcwd())
     try:
         importlib.import_module(package)
     except ImportError as fault:
-        raise invalid("task", f"its package must be importable ({fault})", name, f"Install {package}.") from fault
+        remedy = f"Install {package}, or go to the folder that holds it."
+        raise invalid("task", f"its package must be importable ({fault})", name, remedy) from fault
 
 
-def _unknown(name: Any, env_id: str) -> UnknownNameError:
-    """The registry holds hundreds of ids: suggest the nearest of all, list only our own."""
-    spellings = {known.casefold(): known for known in [*gym.registry, *TASKS]}
-    near = difflib.get_close_matches(env_id.casefold(), spellings, n=1, cutoff=0.5)
-    hint = f" Did you mean {spellings[near[0]]!r}?" if near else ""
+def _unknown(name: Any, package: str, env_id: str) -> UnknownNameError:
+    """The registry holds hundreds of ids: suggest one of all if it is really near, list only our own."""
+    known = [*gym.registry, *(() if package else TASKS)]
+    near = max(known, key=lambda each: (*_likeness(env_id, each), each in TASKS, each), default="")
+    if near and _likeness(env_id, near)[0] >= _NEAR:
+        hint = f"Did you mean {(f'{package}:' if package else '') + near!r}?"
+    else:
+        hint = "`polaug list` shows the tasks, gymnasium.pprint_registry() all ids."
     return UnknownNameError(
-        f"task: no task and no Gymnasium environment is called {shown(name)}.{hint} Tasks are: {', '.join(TASKS)}. "
-        'An environment of your own: "package:Id-v0".'
+        f"task: no task and no Gymnasium environment is called {shown(name)}. {hint} Tasks are: {', '.join(TASKS)}. "
+        'An environment of your own or of another package: "package:Id-v0".'
     )
+
+
+def _likeness(one: str, other: str) -> tuple[float, float]:
+    """How alike two ids are, 0 to 1: their names alone, and with namespace and version, which most ids share."""
+    pairs = ((_stem(one), _stem(other)), (one.casefold(), other.casefold()))
+    first, second = (difflib.SequenceMatcher(None, *pair).ratio() for pair in pairs)
+    return first, second
+
+
+def _stem(env_id: str) -> str:
+    """`ALE/Pong-v5` is called pong."""
+    return re.sub(r"-v\d+$", "", env_id.rpartition("/")[2]).casefold()
