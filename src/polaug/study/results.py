@@ -135,7 +135,7 @@ def _episodes(path: Path) -> Episodes:
     columns = _columns(file, ("step", _whole), ("return", float), ("length", _whole), ("actor", str))
     line = next((k for k, (one, other) in enumerate(pairwise([0, *columns[0]]), start=2) if other < one), None)
     if line is not None:
-        raise _damaged(file, ValueError("steps must not decrease"), f" at line {line}")
+        raise _damaged(file, StateError("steps must not decrease"), f" at line {line}")
     return Episodes(np.array(columns[0], np.int64), np.array(columns[1], float), np.array(columns[2], np.int64),
                     tuple(columns[3]))  # fmt: skip
 
@@ -171,7 +171,7 @@ def _columns(file: Path, *wanted: tuple[str, Callable[[str], Any]]) -> list[list
             rows = csv.DictReader(opened)
             lacking = [name for name, _ in wanted if name not in (rows.fieldnames or ())]
             if lacking:
-                raise ValueError(f"there is no column {lacking[0]!r}")
+                raise StateError(f"there is no column {lacking[0]!r}")
             for row in rows:
                 line += 1
                 for column, (name, convert) in zip(columns, wanted, strict=True):
@@ -185,9 +185,10 @@ def _whole(text: str) -> int:
     """A number of steps, which an array can hold."""
     value = int(text)
     if not 0 <= value < 2**63:
-        raise ValueError(f"{value} is no number of steps")
+        raise StateError(f"{value} is no number of steps")
     return value
 
 
 def _damaged(path: Path, fault: Exception, where: str = "") -> StateError:
-    return StateError(f"run: {path} is damaged{where} ({fault!r}). Delete its folder and run it again.")
+    why = str(fault) if isinstance(fault, StateError) else repr(fault)
+    return StateError(f"run: {path} is damaged{where} ({why}). Delete its folder and run it again.")
