@@ -50,6 +50,8 @@ def test_explore_writes_runs_and_a_report_and_ends_with_its_path(tmp_path, capsy
     lines = captured.out.splitlines()
     assert lines[-1] == f"report: {tmp_path / 'report.html'}"
     assert lines[0].startswith("CartPole-v1, random: ")
+    assert " in the last of 3 episodes (2 seeds)" in lines[0]
+    assert lines[-2].startswith("2 runs, ")
     assert "seed 1" in captured.err  # progress, away from stdout
     for seed in range(2):
         folder = tmp_path / "CartPole-v1" / "random" / f"seed_{seed}"
@@ -71,6 +73,13 @@ def test_finished_runs_are_not_run_again(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(explore_command, "explore", None)
     assert explore(tmp_path) == 0
     assert capsys.readouterr().out.splitlines()[-1].endswith("report.html")
+
+
+def test_one_is_not_many(tmp_path, capsys):
+    assert explore(tmp_path, "--seeds", 1, "--episodes", 1) == 0
+    first, second, _ = capsys.readouterr().out.splitlines()
+    assert first.endswith(" in 1 episode (1 seed)")
+    assert second.startswith("1 run, ")
 
 
 def test_other_settings_do_not_overwrite(tmp_path, capsys):
@@ -134,7 +143,9 @@ def test_the_progress_bar_works_on_a_terminal(tmp_path, monkeypatch, capsys):
             ["train", "CartPole-v1", "--steps", "-5"],
             "--steps: must be a whole number of at least 1, got '-5'; for example",
         ),
-        (["train", "CartPole-v1", "--steps", "1e4"], "got '1e4'; for example 20000"),
+        (["train", "CartPole-v1", "--steps", "1.5e0"], "got '1.5e0'; for example 20000"),
+        (["train", "CartPole-v1", "--steps", "1e400"], "got '1e400'; for example 20000"),
+        (["train", "CartPole-v1", "--explorer-seed", "1.5"], "must be a whole number, got '1.5'; for example 1000"),
         (["train", "CartPole-v1", "--episodes", "0"], "--episodes"),
         (["train", "CartPole-v1", "--every", "0"], "for example 1000"),
         (["train", "CartPole-v1", "--eval-episodes", "0"], "for example 10"),
@@ -238,6 +249,14 @@ def test_an_interrupted_training_is_not_called_kept(tmp_path, capsys, monkeypatc
     assert "kept" not in told
 
 
+def test_train_refuses_a_file_before_it_says_that_it_starts(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert run("train", "CartPole-v1", "--out", tmp_path / "file") == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"polaug: out: {tmp_path / 'file'} is a file, where a folder is needed.")
+    assert told.count("\n") == 1
+
+
 # -- help and flags -------------------------------------------------------------------------------------------------
 
 
@@ -279,6 +298,13 @@ def test_one_field_of_the_augmentation_is_one_flag(capsys):
     assert chosen_method(cli.parser().parse_args(["train", "x", "--algo", "dqn"])).name == "dqn+pa"
     assert chosen_method(cli.parser().parse_args(["train", "x", "--algo", "dqn", "--explorer", "none"])).name == "dqn"
     assert chosen_method(cli.parser().parse_args(["train", "x", "--algo", "atta2c"])).name == "atta2c"
+
+
+@pytest.mark.parametrize("text", ["10000", "10_000", "1e4", "1E4"])
+def test_whole_numbers_as_people_write_them(text):
+    args = cli.parser().parse_args(["train", "x", "--steps", text, "--explorer-seed", text])
+    assert args.steps == args.augmentation_seed == 10_000
+    assert type(args.steps) is type(args.augmentation_seed) is int
 
 
 def test_it_runs_as_a_module_and_does_not_wait_for_torch():

@@ -29,16 +29,34 @@ def whole_number(least: int, example: int) -> Callable[[str], int]:
     """How a flag's text becomes a whole number; `example` is what the message proposes instead."""
 
     def read(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = least - 1
-        if value < least:
+        value = _integer(text)
+        if value is None or value < least:
             rule = f"must be a whole number of at least {least}, got {text!r}; for example {example}"
             raise argparse.ArgumentTypeError(rule)
         return value
 
     return read
+
+
+def any_whole_number(text: str) -> int:
+    """A whole number of any size and sign: the rule is checked where it is known."""
+    value = _integer(text)
+    if value is None:
+        raise argparse.ArgumentTypeError(f"must be a whole number, got {text!r}; for example 1000")
+    return value
+
+
+def _integer(text: str) -> int | None:
+    """`10000`, `10_000` or `1e4`; None for anything else."""
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return int(value) if value.is_integer() and abs(value) < 2**53 else None  # beyond that floats skip numbers
 
 
 def positive_number(example: float) -> Callable[[str], float]:

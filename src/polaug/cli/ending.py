@@ -15,6 +15,7 @@ from polaug.errors import PolaugError
 from polaug.study.results import Run, read_run
 from polaug.study.runner import Failure, StudyOutcome, run_study
 from polaug.study.study import Study
+from polaug.study.wording import WIDTH, counted
 
 
 def run_and_tell(
@@ -65,14 +66,11 @@ def _draw(figures: Callable[[Path], Iterable[Path]], outcome: StudyOutcome) -> l
 def _plan(study: Study, args: argparse.Namespace) -> str:
     """What is about to run, in one line."""
     parts = [(study.tasks, "task"), (study.methods, "method"), (study.seeds, "seed")]
-    product = " × ".join(f"{len(each)} {noun}{'' if len(each) == 1 else 's'}" for each, noun in parts)
-    lengths = [f"{many:,} {noun}" for many, noun in ((study.steps, "steps"), (study.episodes, "episodes")) if many]
+    product = " × ".join(counted(len(each), noun) for each, noun in parts)
+    lengths = [counted(many, noun) for many, noun in ((study.steps, "step"), (study.episodes, "episode")) if many]
     runs = len(study.cells())
     who = "on Ray" if args.backend == "ray" else f"{min(args.workers, runs)} at once"
-    return (
-        f"{runs} run{'' if runs == 1 else 's'} ({product}) of at least {' and '.join(lengths)}, {who}; "
-        f"results go to {args.out}"
-    )
+    return f"{counted(runs, 'run')} ({product}) of at least {' and '.join(lengths)}, {who}; results go to {args.out}"
 
 
 def _without_model(runs: list[Run]) -> str:
@@ -83,8 +81,6 @@ def _without_model(runs: list[Run]) -> str:
 
 def _width() -> float:
     """Columns of the table: at least 80, as many as the terminal has, and in a file as many as it needs."""
-    from polaug.study.wording import WIDTH
-
     if "COLUMNS" not in os.environ and not sys.stdout.isatty():
         return math.inf
     return max(WIDTH, shutil.get_terminal_size().columns)
@@ -94,7 +90,7 @@ def _tell(runs: list[Run], outcome: StudyOutcome) -> list[str]:
     """Print what was seen; gives a line for whatever could not be made: the runs are safe all the same."""
     from polaug.report import write_report
     from polaug.study.summary import headline
-    from polaug.study.wording import counted, seen, table
+    from polaug.study.wording import seen, table
 
     faults = {}
     try:

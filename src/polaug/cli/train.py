@@ -16,13 +16,15 @@ import typing
 from pathlib import Path
 from typing import Any
 
-from polaug.cli.arguments import add_budget, add_envs, add_out, add_seed, budget, described, envs
+from polaug.cli.arguments import add_budget, add_envs, add_out, add_seed, any_whole_number, budget, described, envs
 from polaug.cli.progress import clock, number, training
 from polaug.config import Augmentation
 from polaug.errors import InvalidInputError, PolaugError, invalid
-from polaug.study.folder import run_path
+from polaug.study.folder import finished, run_path
 from polaug.study.methods import ALGORITHMS, Method, check_fit, method
+from polaug.study.study import run_settings
 from polaug.study.tasks import task
+from polaug.study.wording import counted
 
 _EXAMPLE = """examples:
   polaug train MountainCar-v0
@@ -74,14 +76,14 @@ def _with_default(text: str, field: dataclasses.Field[Any]) -> str:
 def _reader(hint: Any) -> Any:
     """How a flag's text becomes the field's value."""
     options = typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
-    for kind in (int, float, str):
+    for kind, read in ((int, any_whole_number), (float, float), (str, str)):
         if kind in options:
-            return kind
+            return read
     return _options
 
 
 def _word(kind: Any) -> str:
-    return {int: "N", float: "X", str: "NAME"}.get(kind, "JSON")
+    return {any_whole_number: "N", float: "X", str: "NAME"}.get(kind, "JSON")
 
 
 def _options(text: str) -> dict[str, Any]:
@@ -128,7 +130,7 @@ def run(args: argparse.Namespace) -> None:
     chosen = chosen_method(args)
     check_fit(chosen, found)
     path = run_path(args.out, found.name, chosen.name, args.seed)
-    before = (path / "done.json").exists()
+    before = finished(path, run_settings(found, chosen, args.seed, **budget(args)))  # refuses a folder of others
     with training(f"{found.name} · {chosen.name} · seed {args.seed}") as progress:
         from polaug.study.train import train
 
@@ -144,8 +146,9 @@ def run(args: argparse.Namespace) -> None:
         report = f"No report: {fault}"
     evaluations, done = result.evaluations, result.done
     assert evaluations is not None  # training always evaluates
-    print(f"{found.name}, {chosen.name}, seed {args.seed}: {done['steps']:,} steps in {clock(done['seconds'])}, "
-          f"{done['episodes']} episodes, the explorer drove {done['explorer_share']:.0%} of the steps")  # fmt: skip
+    steps, episodes = counted(done["steps"], "step"), counted(done["episodes"], "episode")
+    print(f"{found.name}, {chosen.name}, seed {args.seed}: {steps} in {clock(done['seconds'])}, "
+          f"{episodes}, the explorer drove {done['explorer_share']:.0%} of the steps")  # fmt: skip
     if before:
         print("this run was finished before and is not repeated; --seed or --out for another")
     print(f"agent alone: {number(float(evaluations.means[-1]))} in the end{_solved(result)}")

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from polaug.report.digits import shown
 from polaug.study.results import Run
+from polaug.study.wording import counted
 
 
 @dataclass(frozen=True)
@@ -91,16 +92,17 @@ def first_success(group: Group) -> str:
 
 def sentence(group: Group) -> str:
     """What was seen, in one line that begins with the method."""
-    seeds = "1 seed" if len(group.runs) == 1 else f"{len(group.runs)} seeds"
+    seeds = counted(len(group.runs), "seed")
     firsts = group.first_successes
     reached = sum(math.isfinite(first) for first in firsts)
     if not firsts:
         when = ""
     elif not reached:
-        when = f"no success in {group.episodes} episodes, "
+        when = f"no success in {counted(group.episodes, 'episode')}, "
     elif reached < len(firsts):
         when = f"success on {reached} of {len(firsts)} seeds, "
     else:
         when = f"first success in {first_success(group)}, "
-    late = f"mean return {shown(group.late)} in the last {group.quarter} of {group.episodes} episodes"
+    last = f"the last {'' if group.quarter == 1 else f'{group.quarter} '}of {group.episodes} episodes"
+    late = f"mean return {shown(group.late)} in {'1 episode' if group.episodes == 1 else last}"
     return f"{group.method}: {when}{late} ({seeds})"
