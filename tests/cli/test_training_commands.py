@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -221,13 +222,16 @@ def test_a_failure_before_any_pace_is_known_has_clean_punctuation():
 def test_training_moves_on_a_terminal(columns, capsys, monkeypatch):
     for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm"), ("COLUMNS", columns)):
         monkeypatch.setenv(name, value)
+    clocks = iter((0.0, 5.0, 15.0, 25.0))
+    monkeypatch.setattr("polaug.cli.progress.time", SimpleNamespace(monotonic=lambda: next(clocks)))
     with training("MountainCar-v0 · ppo+pa · seed 0") as progress:
-        progress(Progress(5_000, 20_000, 30, -123.0, "explorer", -150.0))
+        for step in (10, 2_500, 5_000):
+            progress(Progress(step, 20_000, 30, -123.0, "explorer", -150.0))
     text = capsys.readouterr().err
     assert "−123.0" in text
     assert "explorer" in text
     assert "5,000 of 20,000 steps" in text
-    assert " left" in text
+    assert "1:00 left" in text
     shown = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line) for line in re.split(r"[\r\n]+", text)]
     assert max(map(len, shown)) <= int(columns)
 

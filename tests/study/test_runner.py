@@ -1,6 +1,7 @@
 """Studies survive: failures, killed workers, killed studies; and they give the same numbers in any case."""
 
 import json
+import math
 import os
 import pickle
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,7 +17,7 @@ from polaug.errors import InvalidInputError, StateError
 from polaug.study.board import Board
 from polaug.study.locking import TakenError, lock
 from polaug.study.pool import Event
-from polaug.study.progress import Progress
+from polaug.study.progress import Pace, Progress
 from polaug.study.results import find_runs
 from polaug.study.runner import run_study
 from polaug.study.study import Study
@@ -103,6 +105,42 @@ def test_who_listens_need_not_load_torch():
         f"pickle.loads({pickle.dumps(event)!r}); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def at(step):
+    return Progress(step, 1000, 0, 0.0, "agent", 0.0)
+
+
+def test_the_time_left_is_told_once_it_is_stable_and_forgets_the_compiling():
+    """10 s of compiling, then 10 steps a second."""
+    pace = Pace(100.0)
+    for second in range(10, 60):
+        pace.add(100.0 + second, at(10 * (second - 10)))
+        left = pace.left(100.0 + second)
+        assert math.isnan(left) == (second < 20)
+        if second >= 20:
+            assert left == pytest.approx(100 - (second - 10))
+    assert pace.left(165.0) == pytest.approx(100 - 55)  # time goes on between two reports
+    slow = Pace(0.0)
+    slow.add(50.0, at(49))
+    assert math.isnan(slow.left(50.0))  # not yet a twentieth of it
+    assert len(pace._seen) < 40  # what is long ago is forgotten
+
+
+def test_a_study_tells_no_time_while_a_run_of_unknown_pace_is_under_way(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr("polaug.study.board.time", SimpleNamespace(monotonic=lambda: now))
+    board = Board(small().cells(), [], workers=2)
+    first, second = board.start_next(), board.start_next()
+    for cell in (first, second):
+        board.take(Event("started", cell))
+    for now in range(0, 61, 5):
+        board.take(Event("progress", first, at(10 * now)))
+    assert math.isnan(board.seconds_left)  # nobody knows of the second
+    for now in range(61, 91):
+        board.take(Event("progress", second, at(10 * (now - 60))))
+    board.take(Event("progress", first, at(900)))
+    assert board.seconds_left == pytest.approx((10 + 70 + 100 + 160) / 2, rel=0.05)
 
 
 def test_the_time_left_is_shared_by_the_workers_there_are(tmp_path):

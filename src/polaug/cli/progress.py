@@ -18,6 +18,7 @@ from rich.text import Text
 
 from polaug.study.board import Board
 from polaug.study.pool import Event
+from polaug.study.progress import Pace
 
 if TYPE_CHECKING:
     from polaug.study.progress import Progress as Step
@@ -55,33 +56,38 @@ def episode_bar(total: int) -> Iterator[Callable[[str, int], None]]:
 def training(label: str) -> Iterator[Callable[[Step], None]]:
     """For one agent: steps of how many, the last return and who drove it, what the agent does alone, the time left."""
     console = Console(stderr=True)
-    started = due = time.monotonic()
+    due = time.monotonic()
+    pace = Pace(due)
     if not console.is_terminal:
         print(f"{label}: starting", file=sys.stderr, flush=True)
 
         def report(step: Step) -> None:
             nonlocal due
-            if time.monotonic() >= due or step.step >= step.steps:
-                due = time.monotonic() + _LOG_EVERY
-                print(f"{label}: {', '.join(_spoken(step, started))}", file=sys.stderr, flush=True)
+            now = time.monotonic()
+            pace.add(now, step)
+            if now >= due or step.step >= step.steps:
+                due = now + _LOG_EVERY
+                print(f"{label}: {', '.join(_spoken(step, pace.left(now)))}", file=sys.stderr, flush=True)
 
         yield report
         return
-    with Live(under_way(label, None, started, console.width), console=console, transient=True) as live:
+    with Live(under_way(label, None, math.nan, console.width), console=console, transient=True) as live:
 
         def advance(step: Step) -> None:
-            live.update(under_way(label, step, started, console.width))
+            now = time.monotonic()
+            pace.add(now, step)
+            live.update(under_way(label, step, pace.left(now), console.width))
 
         yield advance
 
 
-def under_way(label: str, step: Step | None, started: float, width: int) -> Group:
-    """A run on a terminal: its name, a bar, and below it as many facts to a line as fit."""
+def under_way(label: str, step: Step | None, left: float, width: int) -> Group:
+    """A run on a terminal: its name, a bar, and below it as many facts to a line as fit; `left` in seconds."""
     share = 0.0 if step is None else min(1.0, step.step / max(step.steps, 1))
     bar = Table.grid()  # a bar alone would not end its line
     bar.add_row(ProgressBar(1.0, share, max(8, min(width - 2, 60))))
     lines: list[str] = []
-    for fact in ["starting"] if step is None else _spoken(step, started):
+    for fact in ["starting"] if step is None else _spoken(step, left):
         if lines and len(lines[-1]) + len(fact) + 3 <= width:
             lines[-1] += f" · {fact}"
         else:
@@ -90,10 +96,11 @@ def under_way(label: str, step: Step | None, started: float, width: int) -> Grou
     return Group(name, bar, *facts)
 
 
-def _spoken(step: Step, started: float) -> list[str]:
-    """Where a run is, each fact with its name."""
-    left = (time.monotonic() - started) * (step.steps / max(step.step, 1) - 1.0)
-    facts = [f"{step.step:,} of {step.steps:,} steps", f"{clock(max(left, 0.0))} left"]
+def _spoken(step: Step, left: float) -> list[str]:
+    """Where a run is, each fact with its name; no time `left` while nobody can tell."""
+    facts = [f"{step.step:,} of {step.steps:,} steps"]
+    if not math.isnan(left):
+        facts.append(f"{clock(left)} left")
     if not math.isnan(step.return_):
         facts.append(f"last return {number(step.return_)}, {step.actor} drove")
     if not math.isnan(step.evaluation):
@@ -157,7 +164,8 @@ def _over(board: Board) -> int:
 def between(board: Board) -> str:
     """One line on the runs under way."""
     runs = (f"{run.cell.name} {run.share:.0%}" for run in board.running.values())
-    return f"running: {', '.join(runs)}; {clock(board.seconds_left)} left"
+    left = board.seconds_left
+    return f"running: {', '.join(runs)}; {'time left not known yet' if math.isnan(left) else f'{clock(left)} left'}"
 
 
 def ended(board: Board, event: Event) -> str:
@@ -179,9 +187,10 @@ def drawn(board: Board, width: int) -> Group:
     """The state of the study: a bar, the counts, and a row for each run under way."""
     over = _over(board)
     counts = (
-        f"{over - len(board.failed)} of {board.total} done, {len(board.running)} running, "
-        f"{len(board.failed)} failed, {clock(board.seconds_left)} left"
+        f"{over - len(board.failed)} of {board.total} done, {len(board.running)} running, {len(board.failed)} failed"
     )
+    if not math.isnan(left := board.seconds_left):
+        counts += f", {clock(left)} left"
     bar = Table.grid()  # a bar alone would not end its line
     bar.add_row(ProgressBar(board.total, over + sum(run.share for run in board.running.values()), min(width, 60)))
     return Group(bar, Text(counts), _running(board, width >= _NARROW))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from polaug.study.pool import Event
+from polaug.study.progress import Pace
 from polaug.study.study import Cell
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ class Running:
     progress: Progress | None = None
     seconds: float = 0.0
     """How long it took, once it is done."""
+    pace: Pace = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pace = Pace(self.since)
 
     @property
     def share(self) -> float:
@@ -61,9 +66,12 @@ class Board:
         """Note an event; `again`: its cell goes back to the waiting ones."""
         key = event.cell.key
         if event.kind in ("started", "progress"):
-            run = self.running[key]
+            run, now = self.running[key], time.monotonic()
             run.progress = event.progress
-            run.since = time.monotonic() if event.kind == "started" else run.since  # loading torch is not the pace
+            if event.progress is not None:
+                run.pace.add(now, event.progress)
+            elif event.kind == "started":  # loading torch is not the pace
+                run.since, run.pace = now, Pace(now)
             return
         run = self.running.pop(key)
         if event.kind == "done":
@@ -82,13 +90,14 @@ class Board:
 
     @property
     def seconds_left(self) -> float:
-        """By the measured pace; NaN before anything is."""
-        paces = {run.cell.pair: (time.monotonic() - run.since) / run.share for run in self.running.values()
-                 if run.share > 0.02}  # fmt: skip
+        """By the measured pace; NaN while that of a run under way is not known well enough to tell."""
+        now = time.monotonic()
+        under_way = [(run, run.pace.left(now)) for run in self.running.values()]
+        paces = {run.cell.pair: now - run.since + left for run, left in under_way if not math.isnan(left)}
         paces |= {pair: self._expected(pair) for pair in self._seconds}
-        if not paces:
+        if not paces or any(run.cell.pair not in paces for run, _ in under_way):
             return math.nan
         usual = sum(paces.values()) / len(paces)
-        under_way = [paces.get(run.cell.pair, usual) * (1.0 - run.share) for run in self.running.values()]
+        lefts = [paces[run.cell.pair] * (1.0 - run.share) if math.isnan(left) else left for run, left in under_way]
         ahead = [paces.get(cell.pair, usual) for cell in self.waiting]
-        return max((sum(under_way) + sum(ahead)) / self.workers, max(under_way, default=0.0), max(ahead, default=0.0))
+        return max((sum(lefts) + sum(ahead)) / self.workers, max(lefts, default=0.0), max(ahead, default=0.0))
