@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from numba.core import event
 from stable_baselines3 import DQN, PPO
 
 from polaug.errors import InvalidInputError
@@ -47,6 +48,25 @@ def test_a_run_folder_has_everything(tmp_path):
     assert result.maps is not None
     assert (result.path / "maps.npz").stat().st_mode & 0o777 == 0o644
     assert not (result.path / "model.zip").exists()
+
+
+def test_the_clock_stands_still_while_numba_compiles(tmp_path, monkeypatch):
+    """A made-up compilation of 1,000 seconds at every step: a clock that counted it would be far ahead, this one is
+    far behind, since those seconds never passed."""
+    now = iter(range(0, 10**9, 1000))
+    observe = maps.MapRecorder.observe
+
+    def compiling(*args):
+        with event.trigger_event("numba:compile"), event.trigger_event("numba:compile"):
+            pass  # one within another counts once
+        observe(*args)
+
+    monkeypatch.setattr(event, "timer", lambda: float(next(now)))
+    monkeypatch.setattr(maps.MapRecorder, "observe", compiling)
+    result = run(tmp_path)
+    assert result.clock.seconds == pytest.approx([-1e5, -2e5, -3e5], rel=0.01)
+    assert result.done["seconds"] == pytest.approx(-3e5, rel=0.01)
+    assert result.done["compile_seconds"] == 3e5
 
 
 @pytest.mark.parametrize("method", ["a2c", "dqn+pa"])

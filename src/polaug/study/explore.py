@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from polaug.exploration import Explorer, Transitions, make_explorer
 from polaug.exploration.committee import CommitteeExplorer
 from polaug.state import State
 from polaug.study.maps import MapRecorder
+from polaug.study.stopwatch import seconds as clock
 from polaug.study.tasks import Task
 from polaug.study.tasks import task as find_task
 
@@ -86,7 +86,7 @@ def drive(
     """`explore` for an environment and an explorer that exist already; the environment stays open."""
     # The environment must not draw the same numbers as the explorer, so its seed is another one.
     env_seed = int(np.random.SeedSequence([seed, 1]).generate_state(1)[0])
-    start, thinking, drawing, step = time.perf_counter(), 0.0, 0.0, 0
+    start, thinking, drawing, step = clock(), 0.0, 0.0, 0
     done: list[Episode] = []
     choices: list[str] = []
     maps = MapRecorder.of(env.observation_space, env.action_space)
@@ -96,21 +96,21 @@ def drive(
             observation, _ = env.reset()
         total, length, ended = 0.0, 0, False
         while not ended:
-            before = time.perf_counter()
+            before = clock()
             actions = explorer.act(batch_of_one(observation))
-            thinking += time.perf_counter() - before
+            thinking += clock() - before
             following, reward, terminated, truncated, _ = env.step(_member(actions[0]))
             transition = Transitions(
                 batch_of_one(observation), actions, np.array([float(reward)]), batch_of_one(following),
                 np.array([bool(terminated)]), np.array([bool(truncated)]),
             )  # fmt: skip
-            before = time.perf_counter()
+            before = clock()
             explorer.observe(transition)
-            thinking += time.perf_counter() - before
+            thinking += clock() - before
             if maps is not None:
-                before = time.perf_counter()
+                before = clock()
                 maps.observe(transition.observations, actions, transition.rewards, [bool(terminated or truncated)])
-                drawing += time.perf_counter() - before
+                drawing += clock() - before
             total, length = total + float(reward), length + 1
             observation, ended = following, bool(terminated or truncated)
         step += length
@@ -118,12 +118,12 @@ def drive(
         if isinstance(explorer, CommitteeExplorer):
             choices += explorer.played.values()
         if maps is not None:
-            before = time.perf_counter()
+            before = clock()
             maps.snapshot(step, explorer)
-            drawing += time.perf_counter() - before
+            drawing += clock() - before
         if progress is not None:
             progress(done[-1])
-    seconds = time.perf_counter() - start - drawing  # maps are for the reader, not part of the method
+    seconds = clock() - start - drawing  # maps are for the reader, not part of the method
     drawn = None if maps is None else maps.state()
     return Exploration(tuple(done), explorer, seconds, thinking, drawn, tuple(choices))
 

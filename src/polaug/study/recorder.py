@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +16,7 @@ from polaug.study.explore import Episode
 from polaug.study.folder import RunFolder
 from polaug.study.maps import MapRecorder
 from polaug.study.progress import Progress
+from polaug.study.stopwatch import compile_seconds, seconds
 from polaug.study.tasks import Task
 
 _SNAPSHOTS = 8  # looks at the maps in a run, evenly spaced: each costs as much as some dozens of steps,
@@ -47,8 +47,8 @@ class Recorder(BaseCallback):
         self._last_return, self._last_actor, self._last_mean = float("nan"), "agent", float("nan")
         self._evaluated_at, self._due = -1, self._every
         self._snapshot_due = self._snapshot_every = max(self._every, horizon // _SNAPSHOTS, _APART)
-        self._pulse = time.perf_counter()
-        self._started = self._pulse
+        self._pulse = seconds()
+        self._started, self._compiled = self._pulse, compile_seconds()
         self.over = False
         """Whether steps and episodes are done."""
         self.evaluation_seconds = self.machinery_seconds = self.maps_seconds = 0.0
@@ -63,10 +63,10 @@ class Recorder(BaseCallback):
         space = self._tape.observation_space
         gamma = float(getattr(self.model, "gamma", 0.99))
         self._maps = MapRecorder.of(space, self._tape.action_space, gamma=gamma)
-        self._started = time.perf_counter()
+        self._started = seconds()
 
     def _on_step(self) -> bool:
-        began, evaluating = time.perf_counter(), self.evaluation_seconds
+        began, evaluating = seconds(), self.evaluation_seconds
         tape = self._tape
         if self._maps is not None:
             self._maps.observe(tape.observations, tape.actions, tape.rewards, tape.dones)
@@ -82,7 +82,7 @@ class Recorder(BaseCallback):
             self._pulse = began
             self._progress(Progress(self.num_timesteps, self._horizon, self._ended, self._last_return,
                                     self._last_actor, self._last_mean))  # fmt: skip
-        self.machinery_seconds += time.perf_counter() - began - (self.evaluation_seconds - evaluating)
+        self.machinery_seconds += seconds() - began - (self.evaluation_seconds - evaluating)
         return not self.over
 
     # -- parts ------------------------------------------------------------------------------------------------------
@@ -108,10 +108,10 @@ class Recorder(BaseCallback):
     def _look(self) -> None:
         """Evaluate the agent, and look at the maps from time to time."""
         step = self.num_timesteps
-        before = time.perf_counter()
+        before = seconds()
         trained = before - self._started - self.evaluation_seconds
         returns = self._evaluator.returns(self.model)
-        self.evaluation_seconds += time.perf_counter() - before
+        self.evaluation_seconds += seconds() - before
         self._last_mean = float(returns.mean())
         self._folder.row("evaluations.csv", step, self._last_mean, float(returns.std()))
         self._folder.row("clock.csv", step, round(trained, 3))
@@ -119,10 +119,10 @@ class Recorder(BaseCallback):
             self._due += self._every
         if self._maps is not None and (step >= self._snapshot_due or self.over):
             self._snapshot_due += self._snapshot_every
-            before = time.perf_counter()
+            before = seconds()
             with undisturbed():
                 self._maps.snapshot(step, self._explorer)
-            self.maps_seconds += time.perf_counter() - before
+            self.maps_seconds += seconds() - before
 
     @property
     def _explorer(self) -> Explorer | None:
@@ -133,10 +133,10 @@ class Recorder(BaseCallback):
 
     def maps(self) -> State | None:
         """The maps over time, for observations that have some."""
-        before = time.perf_counter()
+        before = seconds()
         state: State | None = None if self._maps is None else self._maps.state()
-        self.maps_seconds += time.perf_counter() - before
-        self.machinery_seconds += time.perf_counter() - before
+        self.maps_seconds += seconds() - before
+        self.machinery_seconds += seconds() - before
         return state
 
     def summary(self) -> dict[str, Any]:
@@ -149,7 +149,7 @@ class Recorder(BaseCallback):
             "steps": self.num_timesteps, "episodes": self._ended, "explorer_share": round(share, 4),
             "evaluation_seconds": round(self.evaluation_seconds, 3),
             "machinery_seconds": round(self.machinery_seconds, 3), "maps_seconds": round(self.maps_seconds, 3),
-            "statistics": statistics,
+            "compile_seconds": round(compile_seconds() - self._compiled, 3), "statistics": statistics,
         }  # fmt: skip
 
     def close(self) -> None:

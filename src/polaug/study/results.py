@@ -42,7 +42,7 @@ class Evaluations:
 
 @dataclass(frozen=True)
 class Clock:
-    """Seconds of training, evaluations left out, after so many steps."""
+    """Seconds of training, evaluations and compilation left out, after so many steps."""
 
     steps: NDArray[np.int64]
     seconds: NDArray[np.float64]

@@ -5,7 +5,6 @@ The same task, method, seed and budget give the same files on any machine of the
 
 from __future__ import annotations
 
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from polaug.study.normalization import NORMALIZATION, write_normalization
 from polaug.study.progress import Progress
 from polaug.study.recorder import Recorder
 from polaug.study.results import Run, read_run
+from polaug.study.stopwatch import seconds
 from polaug.study.study import budget, run_settings
 from polaug.study.tasks import Task
 from polaug.study.tasks import task as find_task
@@ -86,14 +86,14 @@ def _run(
     horizon = wanted["steps"] or wanted["episodes"] * ((limit and limit.max_episode_steps) or _LONG_EPISODE)
     recorder = Recorder(folder, task, tape, horizon=horizon, pays=method.pays, progress=progress)
     try:
-        started = time.perf_counter()
+        started = seconds()
         _learn(model, recorder, horizon)
-        seconds = time.perf_counter() - started - recorder.evaluation_seconds
+        trained = seconds() - started - recorder.evaluation_seconds
         if save_model:
             model.save(folder.path / "model.zip")
             write_normalization(folder.path / NORMALIZATION, model)
         maps = recorder.maps()
-        folder.finish(recorder.summary() | {"seconds": round(seconds, 3)}, maps)
+        folder.finish(recorder.summary() | {"seconds": round(trained, 3)}, maps)
     finally:
         recorder.close()
         tape.close()
