@@ -194,6 +194,22 @@ def test_where_runs_of_unequal_length_end_is_marked_and_said(tmp_path, look):
     assert note.inner_text() == ""
 
 
+def test_by_time_curves_go_on_while_most_runs_do_and_a_dot_marks_the_first_end(tmp_path, look):
+    at = range(100, 1001, 100)
+    for seed, pace in enumerate((1.0, 1.5, 2.0)):
+        synthetic.write_run(tmp_path, "T", "ppo", seed, returns=[float(seed)] * 100,
+                            evaluations=[(step, float(seed)) for step in at],
+                            clock=[(step, pace * step / 100) for step in at])  # fmt: skip
+    page = look(write_report(tmp_path))
+    page.get_by_label("time", exact=True).check()
+    made = chart(page, ".plot[data-kind=evaluation]")
+    line = lines(made)["ppo"]
+    assert line["x"][-1] == 15
+    (dot,) = (trace for trace in made["data"] if trace["mode"] == "markers" and trace["x"] != [0])
+    assert dot["x"] == [max(x for x in line["x"] if x <= 10)]
+    assert "as long as more than half do" in page.locator(".ends").first.inner_text()
+
+
 def test_a_single_run_has_a_headline_of_its_own(tmp_path, look):
     synthetic.write_run(tmp_path, "Car", "ppo+pa", 4, evaluations=[(10, 1.0), (20, 2.0), (30, 2.5)])
     page = look(write_report(tmp_path))

@@ -148,6 +148,32 @@ def test_a_run_that_was_over_before_another_had_an_episode_leaves_no_curve_by_ti
     assert write_report(tmp_path).exists()
 
 
+def test_one_slow_run_leaves_the_others_a_curve_by_time(tmp_path):
+    at = [100, 200, 300, 400]
+    for seed, slow in enumerate((0.0, 1.0, 50.0)):
+        write_run(tmp_path, seed=seed, returns=[float(seed)] * 40, evaluations=[(step, float(seed)) for step in at],
+                  clock=[(step, slow + step / 100) for step in at])  # fmt: skip
+    runs = find_runs(tmp_path)
+    for make, start in ((evaluations, 2.0), (training, 0.5)):
+        grid = make(runs, "seconds")
+        assert grid.x[0] <= start
+        assert len(grid.x) >= 3
+        assert (grid.x[-1], grid.first, grid.longest) == (4.0, 4.0, 54.0)  # two of three go as far as this
+        assert np.isnan(grid.values[2]).all()
+        assert (grid.values[:2] == [[0], [1]]).all()
+    told = curves(runs, 100)["evaluation"]["seconds"]
+    assert set(told["mean"][0]) == {0.5}
+    assert None not in told["iqm"][1]
+
+
+def test_bands_take_the_seeds_that_are_there():
+    values = np.array([[1.0, 2.0, np.nan], [3.0, 6.0, 8.0], [5.0, np.nan, 9.0]])
+    whole, two = bands(values), bands(values[:2, 1:2])
+    assert whole["mean"][0].tolist() == [3, 4, 8.5]
+    for name, band in two.items():
+        assert [side[1] for side in whole[name]] == [side[0] for side in band]
+
+
 def test_who_acted_is_counted_in_steps(tmp_path):
     write_run(tmp_path, seed=0, returns=[1.0, 1.0], actors=["explorer", "agent"])
     write_run(tmp_path, seed=1, returns=[1.0, 1.0], actors=["agent", "agent"])

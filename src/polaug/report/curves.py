@@ -32,16 +32,23 @@ def curves(runs: Sequence[Run], samples: int) -> dict[str, dict[str, Any]]:
 
 
 def bands(values: Any, samples: int = _MANY) -> dict[str, tuple[Any, Any, Any]]:
-    """Centre, low and high (points,) of values (seeds, points) by each statistic; low and high are NaN for one seed."""
-    mean, spread = (
-        values.mean(axis=0),
-        values.std(axis=0, ddof=1) if len(values) > 1 else np.full(values.shape[1], np.nan),
-    )
-    return {"mean": (mean, mean - spread, mean + spread), "iqm": curve(values, "iqm", repetitions=samples)}
+    """Centre, low and high (points,) of values (seeds, points) by each statistic; low and high are NaN for one seed.
+
+    NaN: that seed does not count at that point.
+    """
+    patterns, which = np.unique(np.isfinite(values), axis=1, return_inverse=True)
+    made = {name: np.full((3, values.shape[1]), np.nan) for name in ("mean", "iqm")}
+    for k, there in enumerate(patterns.T):
+        points = which.ravel() == k
+        same = values[there][:, points]
+        mean, spread = same.mean(axis=0), same.std(axis=0, ddof=1) if len(same) > 1 else np.nan
+        made["mean"][:, points] = mean, mean - spread, mean + spread
+        made["iqm"][:, points] = curve(same, "iqm", repetitions=samples)
+    return {name: (centre, low, high) for name, (centre, low, high) in made.items()}
 
 
 def _told(grid: Grid, samples: int) -> dict[str, Any]:
-    told = {"x": short(grid.x, 6), "longest": short(grid.longest, 6)} | {
+    told = {"x": short(grid.x, 6), "first": short(grid.first, 6), "longest": short(grid.longest, 6)} | {
         name: short(np.stack(band), 4) for name, band in bands(grid.values, samples).items()
     }
     return told if grid.share is None else told | {"share": short(grid.share, 3)}

@@ -1,7 +1,9 @@
 """Runs of one method on one task brought to common points: by steps, by episodes or by seconds of training.
 
 Training returns are averaged over the episodes that end between two points; evaluations are taken as they are where
-all runs share their steps, and interpolated otherwise. All runs count at every point: curves end with the shortest.
+all runs share their steps, and interpolated otherwise. By steps and by episodes all runs count at every point: curves
+end with the shortest. By seconds those count that are under way, as long as they are more than half: one slow run must
+not leave a dot of all others.
 """
 
 from __future__ import annotations
@@ -24,11 +26,14 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Grid:
-    """Values (seeds, points) at x (points,), and where the longest run ends; for training also the explorer's share."""
+    """Values (seeds, points) at x (points,), NaN where a run isn't under way; for training also the explorer's share."""
 
     x: Array
     values: Array
+    first: float
+    """Where the first run ends."""
     longest: float
+    """Where the last one does."""
     share: Array | None = None
     """Of the steps, those that the explorer took."""
 
@@ -39,8 +44,9 @@ def training(runs: Sequence[Run], axis: str, points: int = POINTS) -> Grid | Non
     if any(place is None or not len(place) for place in places):
         return None
     found = [place for place in places if place is not None]
-    end, longest = (pick(float(place[-1]) for place in found) for pick in (min, max))
-    count = min(points, *(int(np.searchsorted(place, end, "right")) for place in found))
+    ends, needed = [float(place[-1]) for place in found], _needed(runs, axis)
+    end = sorted(ends)[-needed]
+    count = min(points, sorted(int(np.searchsorted(place, end, "right")) for place in found)[-needed])
     if not count:  # one run was over before another's first episode
         return None
     edges = np.linspace(0.0, end, count + 1)
@@ -52,11 +58,12 @@ def training(runs: Sequence[Run], axis: str, points: int = POINTS) -> Grid | Non
         bins = np.clip(np.searchsorted(edges, place[there], "left") - 1, 0, count - 1)
         lengths = run.episodes.lengths[there].astype(float)
         led = np.array([actor == "explorer" for actor in run.episodes.actors])[there]
-        values.append(_means(bins, run.returns[there], np.ones(len(bins)), count))
-        shares.append(_means(bins, led, lengths, count))
-    table, share = np.array(values), np.mean(shares, axis=0)
-    whole = np.isfinite(table).all(axis=0)  # before a run's first episode there is nothing to average
-    return Grid(edges[1:][whole], table[:, whole], longest, share[whole])
+        over = edges[:-1] >= place[-1]
+        values.append(np.where(over, np.nan, _means(bins, run.returns[there], np.ones(len(bins)), count)))
+        shares.append(np.where(over, np.nan, _means(bins, led, lengths, count)))
+    table, share = np.array(values), np.array(shares)
+    enough = np.isfinite(table).sum(axis=0) >= needed  # before a run's first episode there is nothing to average
+    return Grid(edges[1:][enough], table[:, enough], min(ends), max(ends), np.nanmean(share[:, enough], axis=0))
 
 
 def evaluations(runs: Sequence[Run], axis: str, points: int = POINTS) -> Grid | None:
@@ -68,16 +75,27 @@ def evaluations(runs: Sequence[Run], axis: str, points: int = POINTS) -> Grid | 
     if axis == "steps" and all(np.array_equal(table.steps, found[0].steps) for table in found):
         kept = np.unique(np.linspace(0, len(found[0].steps) - 1, points).round().astype(int))
         x = found[0].steps[kept].astype(float)
-        return Grid(x, np.array([table.means[kept] for table in found]), float(x[-1]))
+        return Grid(x, np.array([table.means[kept] for table in found]), float(x[-1]), float(x[-1]))
     places = [_places(run, table.steps, axis) for run, table in zip(runs, found, strict=True)]
     if any(place is None for place in places):
         return None
     known = [place for place in places if place is not None]
-    start, end = max(float(place[0]) for place in known), min(float(place[-1]) for place in known)
+    starts, ends = ([float(place[at]) for place in known] for at in (0, -1))
+    needed = _needed(runs, axis)
+    start, end = sorted(starts)[needed - 1], sorted(ends)[-needed]
     count = min(points, *(len(place) for place in known))
     x = np.linspace(start, end, count) if end > start else np.array([max(start, end)])
-    values = [np.interp(x, place, table.means) for place, table in zip(known, found, strict=True)]
-    return Grid(x, np.array(values), max(float(place[-1]) for place in known))
+    values = np.array([np.interp(x, place, table.means) for place, table in zip(known, found, strict=True)])
+    under_way = np.array([(place[0] <= x) & (x <= place[-1]) for place in known])
+    enough = under_way.sum(axis=0) >= needed
+    if not enough.any():  # nothing in common: one point, each run as it was nearest to it
+        return Grid(x[-1:], values[:, -1:], min(ends), max(ends))
+    return Grid(x[enough], np.where(under_way, values, np.nan)[:, enough], min(ends), max(ends))
+
+
+def _needed(runs: Sequence[Run], axis: str) -> int:
+    """How many runs must be under way at a point."""
+    return len(runs) // 2 + 1 if axis == "seconds" else len(runs)
 
 
 def _episode_places(run: Run, axis: str) -> Array | None:

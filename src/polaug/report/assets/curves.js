@@ -61,29 +61,35 @@ function stripTraces(task) {
 /* Whether a method's runs, or the methods, end at different places: runs of as many steps differ in episodes and time. */
 function endsDiffer(task, kind) {
   const found = shownMethods(task).flatMap((method) => curveOf(task, method, kind) || []);
-  const ends = found.flatMap((curve) => [curve.x[curve.x.length - 1], curve.longest]);
+  const ends = found.flatMap((curve) => [curve.first, curve.longest]);
   return Math.max(...ends) > 1.02 * Math.min(...ends);
 }
 
-const endTraces = (traces) =>
+/* A dot where the first of a method's runs is over: by steps and episodes the end of the line, by time a point of it. */
+const endTraces = (task, kind, traces) =>
   traces
     .filter((trace) => "meta" in trace)
-    .map(({ x, y, line }) => ({
-      x: x.slice(-1),
-      y: y.slice(-1),
-      mode: "markers",
-      marker: { color: line.color, size: 8, line: { width: 1.5, color: variable("--card") } },
-      hoverinfo: "skip",
-    }));
+    .map(({ x, y, line, meta }) => {
+      const { first } = curveOf(task, meta, kind);
+      const at = Math.max(0, x.filter((place) => place <= first * (1 + 1e-6)).length - 1);
+      return {
+        x: [x[at]],
+        y: [y[at]],
+        mode: "markers",
+        marker: { color: line.color, size: 8, line: { width: 1.5, color: variable("--card") } },
+        hoverinfo: "skip",
+      };
+    });
 
 function endWords(task, kind) {
   if (!endsDiffer(task, kind)) return "";
-  return "A dot: there the first of a method’s runs is over; runs of as many steps differ in episodes and in time.";
+  const dot = "A dot: there the first of a method’s runs is over; runs of as many steps differ in episodes and in time.";
+  return axisOf(kind) === "seconds" ? `${dot} Runs count while they last, as long as more than half do.` : dot;
 }
 
 function curveChart(task, kind) {
   const traces = curveTraces(task, kind);
-  if (endsDiffer(task, kind)) traces.push(...endTraces(traces));
+  if (endsDiffer(task, kind)) traces.push(...endTraces(task, kind, traces));
   const strip = kind === "training" && task.explored ? stripTraces(task) : [];
   const rows = shownMethods(task).length;
   const share = strip.length ? Math.min(0.34, 0.05 + 0.022 * rows) : 0;
