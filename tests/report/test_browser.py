@@ -331,6 +331,17 @@ def test_nothing_overflows(study, look, width):
         assert place["x"] + place["width"] <= width
 
 
+def test_a_table_wider_than_the_page_fades_out_where_it_goes_on(study, look):
+    page = look(study / "report.html", width=390, height=844)
+    frame = page.locator("#task0 .scroll").first
+    page.wait_for_function("f => f.classList.contains('more')", arg=frame.element_handle())
+    assert "gradient" in frame.evaluate("f => getComputedStyle(f).maskImage")
+    frame.evaluate("f => f.scrollTo(f.scrollWidth, 0)")
+    page.wait_for_function("f => f.className === 'scroll less'", arg=frame.element_handle())
+    wide = look(study / "report.html", width=1400).locator("#task0 .scroll").first
+    assert wide.get_attribute("class").strip() == "scroll"
+
+
 def test_on_paper_everything_is_drawn_and_no_switch_is(study, look):
     page = look(study / "report.html", color_scheme="dark")
     page.emulate_media(media="print")
@@ -343,8 +354,31 @@ def test_on_paper_everything_is_drawn_and_no_switch_is(study, look):
     )  # ink on paper, not light on dark
     widest = page.evaluate("Math.max(...[...document.querySelectorAll('.main-svg')].map((s) => s.clientWidth))")
     assert widest <= 703  # of A4 between the margins
+    for figure in page.locator("figure:visible").all():
+        assert figure.evaluate("f => getComputedStyle(f).breakInside") == "avoid"
+    for selector in (EVALUATION, TRAINING, '.plot[data-overall="profile"]'):
+        shown = page.locator(f"{selector} .legendtext").all_text_contents()
+        assert shown == METHODS  # bands, dots and the threshold have no place in a legend
+    assert page.locator("table.settings").is_visible()
+    assert "python 3.12" in page.locator("table.settings").inner_text()
+    assert page.locator("summary:visible").count() == 0
+    assert page.locator("#task1 .heat h3").first.inner_text() == "Q̂ at work: dqn+pa"
     page.evaluate("dispatchEvent(new Event('afterprint'))")
+    page.emulate_media(media="screen")
     assert page.evaluate("document.documentElement.dataset.theme") is None
+    assert page.locator("table.settings").is_hidden()
+    chart(page, EVALUATION)
+    assert page.locator(f"{EVALUATION} .legendtext").count() == 0  # the switches are the legend again
+
+
+def test_charts_that_nobody_scrolls_to_are_drawn_when_the_page_is_idle(study, look):
+    page = look(study / "report.html")
+    waiting = "polaugReport.charts.filter((c) => c.box.offsetParent && c.stale).length"
+    page.wait_for_function(f"() => {waiting} === 0")
+    assert page.locator(".plot.waiting:visible").count() == 0
+    assert page.evaluate("scrollY") == 0
+    page.get_by_label("mean ± std").check()  # a choice changes those out of sight too
+    page.wait_for_function(f"() => {waiting} === 0")
 
 
 def test_explorers_alone_have_a_page_too(tmp_path, look):
@@ -374,8 +408,8 @@ def big(tmp_path_factory):
 def test_a_page_of_twelve_methods_nine_tasks_and_ten_seeds(big, look):
     assert big.stat().st_size < 10_000_000
     page = look(big)
-    drawn = page.evaluate("polaugReport.charts.filter((c) => !c.stale).length")
-    assert 0 < drawn < 12  # the rest waits until it is looked at
+    drawn = page.evaluate("polaugReport.unpacked")  # before the page was idle
+    assert 0 < drawn < 12  # the rest waits until it is looked at, or nothing else is to be done
     made = chart(page, '.plot[data-task="8"][data-kind="training"]')
     assert len(lines(made)) == 12
     assert all(len(line["x"]) <= POINTS for line in lines(made).values())

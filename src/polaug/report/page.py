@@ -131,7 +131,7 @@ def _nav(tasks: Sequence[dict[str, Any]]) -> str:
 def _provenance(runs: Sequence[Run]) -> str:
     return f"""<section class="plain" aria-labelledby="made">
 <div class="heading"><h2 id="made">Settings, versions and data</h2></div>
-<div class="card">{downloads(any(run.kind == "train" for run in runs))}
+<div class="card long">{downloads(any(run.kind == "train" for run in runs))}
 <details><summary>Settings and versions that made this page</summary>{settings_table(runs)}</details></div>
 </section>"""
 

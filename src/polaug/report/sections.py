@@ -108,7 +108,7 @@ def downloads(trained: bool) -> str:
     buttons = "".join(
         f'<button type="button" class="button" data-file="{name}">{text}</button> ' for name, text in names.items()
     )
-    return f'<div class="bar">{buttons}</div><p class="soft">Saved from this page; nothing is fetched.</p>'
+    return f'<div class="bar">{buttons}</div><p class="soft on-screen">Saved from this page; nothing is fetched.</p>'
 
 
 def _switch(name: str, title: str, choices: dict[str, str]) -> str:
@@ -153,7 +153,7 @@ def _heat(k: int, task: dict[str, Any], order: Sequence[str]) -> str:
     timeline = f"""<div class="timeline"><button type="button" class="button play">Play</button>
 <input type="range" min="0" max="{most}" value="{most}" step="1" aria-label="Training time"><output></output></div>"""
     return f"""<div class="card heat" data-task="{k}" role="group" aria-label="Q̂ at work on {escape(task["name"])}">
-<h3>Q̂ at work</h3>
+<h3>Q̂ at work<span class="on-paper"></span></h3>
 <div class="bar"><label class="soft">Method <select>{options}</select></label>{timeline if maps else ""}</div>
 <div class="maps">{maps}</div><p class="soft slice"></p>
 <div class="pair">{_spectrum(task)}{_members(task)}</div></div>"""

@@ -1,7 +1,7 @@
 /* What all parts share: the data, what the reader has chosen, names made harmless, and charts drawn when looked at. */
 "use strict";
 const report = JSON.parse(document.getElementById("data").textContent);
-const chosen = { axis: "default", statistic: "iqm", hidden: new Set() };
+const chosen = { axis: "default", statistic: "iqm", hidden: new Set(), paper: false };
 const charts = [];
 const TITLES = { steps: "environment steps", episodes: "episode", seconds: "training time (seconds)" };
 
@@ -37,9 +37,11 @@ const bandTrace = (x, low, high, colour) =>
         line: { width: 0 },
         mode: "lines",
         hoverinfo: "skip",
+        showlegend: false,
       };
 
-/* A place on the page and how to fill it. It is drawn when it comes into view and redrawn when a choice changes. */
+/* A place on the page and how to fill it. It is drawn when it comes into view, or when there is nothing else to do, and
+   redrawn when a choice changes. */
 class Chart {
   constructor(box, build) {
     Object.assign(this, { box, build, stale: true, near: false });
@@ -65,7 +67,24 @@ class Chart {
   refresh() {
     this.stale = true;
     if (this.near) this.draw();
+    else drawRest();
   }
+}
+
+/* Charts out of sight, one at a time and only while the page is idle. */
+const idle = window.requestIdleCallback || ((work) => setTimeout(work, 200));
+const rest = { open: false /* until maps are unpacked */, queue: null };
+function drawRest() {
+  if (!rest.open || rest.queue) return;
+  rest.queue = [...charts];
+  const next = () => {
+    const chart = rest.queue.find((each) => each.stale && each.box.offsetParent);
+    rest.queue = chart && rest.queue.slice(rest.queue.indexOf(chart) + 1);
+    if (!chart) return;
+    chart.draw();
+    idle(next);
+  };
+  idle(next);
 }
 
 const watcher = new IntersectionObserver(
@@ -89,6 +108,9 @@ const axis = (more = {}) => ({
   title: { text: more.title || "", standoff: 8, font: { size: 12.5, color: variable("--soft") } },
 });
 
+/* Paper has no switches, whose buttons are the legend on a screen. */
+const legend = { orientation: "h", traceorder: "normal", x: 0, y: 1.02, yanchor: "bottom", font: { size: 11.5 } };
+
 const touch = matchMedia("(pointer: coarse)");
 const layout = (more = {}) => ({
   autosize: true,
@@ -97,7 +119,8 @@ const layout = (more = {}) => ({
   paper_bgcolor: "rgba(0,0,0,0)",
   plot_bgcolor: "rgba(0,0,0,0)",
   font: { family: variable("--sans"), size: 13, color: variable("--ink") },
-  showlegend: false,
+  showlegend: chosen.paper,
+  legend,
   hoverlabel: {
     bgcolor: variable("--card"),
     bordercolor: variable("--line"),

@@ -78,6 +78,7 @@ const endTraces = (task, kind, traces) =>
         mode: "markers",
         marker: { color: line.color, size: 8, line: { width: 1.5, color: variable("--card") } },
         hoverinfo: "skip",
+        showlegend: false,
       };
     });
 
@@ -146,8 +147,8 @@ function curveChart(task, kind) {
       text: `solved at ${number(task.threshold)}`,
       font: { size: 11.5, color: variable("--soft") },
     });
-    const lone = { x: [0], y: [task.threshold], mode: "markers", marker: { opacity: 0 }, hoverinfo: "skip" };
-    traces.push(lone); /* so that the threshold is always within the picture */
+    const marker = { opacity: 0 }; /* so that the threshold is always within the picture */
+    traces.push({ x: [0], y: [task.threshold], mode: "markers", marker, hoverinfo: "skip", showlegend: false });
   }
   return { traces: [...traces, ...strip], layout: made, tools: true };
 }

@@ -86,6 +86,7 @@ class HeatSection {
     }
     const timed = this.root.querySelector(".timeline");
     if (timed) timed.hidden = !heat;
+    this.root.querySelector(".on-paper").textContent = `: ${report.methods[this.method].name}`;
     this.root.querySelector(".slice").textContent = heat ? heat.words : "";
     const rank = this.root.querySelector(".rank");
     if (rank) rank.textContent = rankWords(heat);
@@ -184,7 +185,8 @@ class HeatSection {
         ...(few ? { tickvals: Array.from({ length: layer.high + 1 }, (_, k) => k) } : {}),
       },
     };
-    const quiet = (name) => ({ title: plain(name), showgrid: false, nticks: 5, automargin: false });
+    const nticks = chosen.paper ? 3 : 5;
+    const quiet = (name) => ({ title: plain(name), showgrid: false, nticks, tickangle: 0, automargin: false });
     return {
       traces: [trace],
       layout: layout({

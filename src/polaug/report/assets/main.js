@@ -141,12 +141,17 @@ for (const button of document.querySelectorAll("button[data-file]")) {
   });
 }
 
-/* On paper everything is drawn, in the width of the sheet and on white. */
+/* On paper everything is drawn, in the width of the sheet, on white and with a legend; what is folded away is opened. */
 let before = null;
+const folded = () => document.querySelectorAll("details:not([data-table], [open])");
+let opened = [];
 addEventListener("beforeprint", () => {
   before = document.documentElement.dataset.theme ?? "";
   document.documentElement.dataset.theme = "light";
   document.documentElement.classList.add("printing");
+  opened = [...folded()];
+  for (const details of opened) details.open = true;
+  chosen.paper = true;
   for (const chart of charts) {
     chart.stale = true;
     chart.draw();
@@ -156,24 +161,41 @@ addEventListener("afterprint", () => {
   document.documentElement.classList.remove("printing");
   if (before) document.documentElement.dataset.theme = before;
   else delete document.documentElement.dataset.theme;
+  for (const details of opened) details.open = false;
+  chosen.paper = false;
   refreshAll();
 });
 
-/* Maps that nobody has looked at yet are unpacked when there is nothing else to do, so that they can be printed. */
-const idle = window.requestIdleCallback || ((work) => setTimeout(work, 200));
+/* A table that goes on beyond the edge fades out there. */
+const fade = (frame) => {
+  frame.classList.toggle("more", frame.scrollLeft + frame.clientWidth < frame.scrollWidth - 1);
+  frame.classList.toggle("less", frame.scrollLeft > 1);
+};
+const resized = new ResizeObserver((entries) => entries.forEach((entry) => fade(entry.target)));
+for (const frame of document.querySelectorAll(".scroll")) {
+  frame.addEventListener("scroll", () => fade(frame), { passive: true });
+  resized.observe(frame);
+}
+
+/* Maps that nobody has looked at yet are unpacked when there is nothing else to do, so that they can be printed; then
+   the other charts are drawn. */
 window.polaugReport = {
   report,
   chosen,
   charts,
   heats,
   unpacked: new Promise((done) => {
-    const rest = [...heats];
+    const left = [...heats];
     const next = () =>
-      rest.length
-        ? Promise.resolve(rest.shift())
+      left.length
+        ? Promise.resolve(left.shift())
             .then((heat) => heat.heat && heat.load())
             .then(() => idle(next))
-        : done();
+        : done(charts.filter((chart) => !chart.stale).length); /* how many were drawn by then */
     idle(next);
   }),
 };
+window.polaugReport.unpacked.then(() => {
+  rest.open = true;
+  drawRest();
+});

@@ -31,6 +31,7 @@ function overallChart(kind) {
     return {
       traces,
       layout: layout({
+        showlegend: false /* the axis has the names */,
         hovermode: "closest",
         xaxis: axis({ title: "normalised score" }),
         yaxis: axis({ tickvals: y, ticktext: names, showgrid: false, range: [-0.7, rows.length - 0.3] }),

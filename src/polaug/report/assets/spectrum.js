@@ -18,7 +18,6 @@ function singularChart(heat) {
     layout: layout({
       hovermode: "x unified",
       showlegend: true,
-      legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
       xaxis: axis({ title: TITLES.steps, showgrid: false, rangemode: "tozero" }),
       yaxis: axis({
         title: "relative to the first",
@@ -62,7 +61,6 @@ function choicesChart(choices) {
       bargap: 0,
       hovermode: "x unified",
       showlegend: true,
-      legend: { orientation: "h", traceorder: "normal", y: 1.02, yanchor: "bottom", x: 0 },
       xaxis: axis({ title: "episode of the explorer", showgrid: false }),
       yaxis: axis({ title: "share of seeds", range: [0, 1], tickformat: ".0%", showgrid: false }),
     }),
