@@ -322,6 +322,47 @@ def test_a_fall_after_the_threshold_is_in_the_headline(tmp_path):
     assert (told[head.index("kept")], told[head.index("judged")]) == (0.5, 2)
 
 
+def test_seeds_that_ended_too_soon_to_keep_a_level_are_named(tmp_path):
+    write_run(tmp_path, seed=0, evaluations=[(10, 2.0), (20, 2.0)])
+    write_run(tmp_path, seed=1, evaluations=[(10, 0.0), (20, 2.0)])
+    html = headline_table(headlines(find_runs(tmp_path)), ["ppo"])
+    assert '<td data-sort="1.0">1 of the 1 <span class="range">that ran on long enough</span></td>' in html
+
+
+def test_without_a_threshold_nothing_is_said_of_one(tmp_path):
+    for method in ("ppo", "ppo+pa"):
+        for seed in range(2):
+            write_run(tmp_path, method=method, seed=seed, threshold=None, evaluations=[(10, 1.0), (20, 2.0)])
+    html = headline_table(headlines(find_runs(tmp_path)), ["ppo", "ppo+pa"])
+    heads = re.findall('<button type="button">(.*?)</button>', html)
+    assert heads == ["method", "against: chance to be better", "final return", "first 2 episodes", "seeds"]
+    text = " ".join(read(write_report(tmp_path)).text)
+    for word in ("reaches the threshold", "Kept it", "Speed-up", "never got there"):
+        assert word not in text
+    assert "Chance to be better: that a run" in text
+
+
+def test_each_of_several_tasks_is_summed_up(tmp_path):
+    for task in ("A", "B"):
+        for method, end in (("ppo", 0.0), ("ppo+pa", 2.0)):
+            for seed in range(2):
+                write_run(tmp_path, task, method, seed, evaluations=[(10, 0.0), (20, end)])
+    write_run(tmp_path, "C", "sac", threshold=None, evaluations=[(10, 1.0), (20, 2.0)])
+    text = write_report(tmp_path).read_text(encoding="utf-8")
+    items = re.findall("<li>(.*?)</li>", text.partition('<div class="seen">')[2].partition("</div>")[0])
+    assert [item[:3] for item in items] == ["A: ", "B: ", "C: "]
+    assert items[0].startswith("A: ppo+pa solved it on 2 of 2 seeds")
+    assert "ppo+pa needs" in items[1]
+    assert "sac" in items[2]
+
+
+def test_many_sentences_are_folded(tmp_path):
+    for k in range(8):
+        write_run(tmp_path, f"T{k}", "ppo", evaluations=[(10, 0.0), (20, 1.0)])
+    text = write_report(tmp_path).read_text(encoding="utf-8")
+    assert "<summary>2 more</summary><ul><li>T6: " in text
+
+
 # -- the file ---------------------------------------------------------------------------------------------------------
 
 

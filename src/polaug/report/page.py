@@ -18,7 +18,7 @@ from polaug.errors import invalid
 from polaug.report.data import embedded, page_data
 from polaug.report.figures import write_figures
 from polaug.report.sections import controls, downloads, overall_section, task_section
-from polaug.report.summary import groups, sentence
+from polaug.report.summary import Group, groups, sentence
 from polaug.report.tables import headlines, settings_table
 from polaug.study.results import Run, find_runs
 from polaug.study.wording import seen
@@ -88,11 +88,8 @@ def page(runs: Sequence[Run]) -> str:
                      [group for group in explored if group.task == task["name"] and group.runs[0].kind != "train"])
         for k, task in enumerate(data["tasks"])
     ]  # fmt: skip
-    body = [_nav(data["tasks"]), controls(data), overall_section(data), *tasks, _provenance(runs)]
-    words = [f"{group.task}, {sentence(group)}" for group in explored[:_LISTED]]
-    if trained:
-        words = seen(runs) if len(tasks) == 1 and rows else []
-    body.insert(0, f'<ul class="seen">{"".join(f"<li>{escape(each)}</li>" for each in words)}</ul>' if words else "")
+    words = _listed(_words(runs, explored))
+    body = [words, _nav(data["tasks"]), controls(data), overall_section(data), *tasks, _provenance(runs)]
     plotly = _asset("vendor/plotly-cartesian.min.js")
     script = "\n".join(_asset(f"assets/{name}") for name in SCRIPTS)
     return _PAGE.format(
@@ -101,6 +98,28 @@ def page(runs: Sequence[Run]) -> str:
         style=_asset("assets/page.css") + _swatches(data),
         body="\n".join(part for part in body if part), data=embedded(data), plotly=plotly, script=script,
     )  # fmt: skip
+
+
+def _words(runs: Sequence[Run], explored: Sequence[Group]) -> list[str]:
+    """What was seen: a few sentences on one task, an item for each of several; on explorers alone one for each."""
+    told = [run for run in runs if run.evaluations is None or len(run.evaluations.means)]
+    trained = sorted({run.task for run in told if run.evaluations is not None})
+    if not trained:
+        return [f"{group.task}, {sentence(group)}" for group in explored]
+    by_task = {task: seen([run for run in told if run.task == task]) for task in trained}
+    if len(by_task) == 1:
+        return by_task[trained[0]]
+    return [f"{task}: {' '.join(line.removeprefix(f'{task}: ') for line in lines)}" for task, lines in by_task.items()]
+
+
+def _listed(words: Sequence[str]) -> str:
+    """The first few; the others can be unfolded."""
+    if not words:
+        return ""
+    items = [f"<li>{escape(each)}</li>" for each in words]
+    first, others = "".join(items[:_LISTED]), items[_LISTED:]
+    more = f"<details><summary>{len(others)} more</summary><ul>{''.join(others)}</ul></details>" if others else ""
+    return f'<div class="seen"><ul>{first}</ul>{more}</div>'
 
 
 def _title(runs: Sequence[Run], trained: bool) -> str:

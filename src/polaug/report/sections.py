@@ -63,18 +63,26 @@ def task_section(
 def _read(rows: Sequence[Headline]) -> str:
     """How to read the headline, as far as it has these columns."""
     several, compared = any(row.seeds > 1 for row in rows), any(row.improvement for row in rows)
-    median = ": median over seeds, those that never do counted as such" if several else ""
-    words = f"Steps until the agent’s own deterministic policy reaches the threshold{median}. "
-    if several:
-        words += "Kept it: of those that did and were seen afterwards, how many stayed within a tenth "
-    else:
-        words += "Kept it: whether it then stayed within a tenth "
-    words += "of the threshold for the next 20,000 steps. "
+    goal = rows[0].threshold is not None
+    words = [_read_goal(several)] if goal else []
+    if compared and goal:
+        words.append("Speed-up: how many times as many steps the other needs (neither in time: both medians lie beyond "
+                     "the budget).")  # fmt: skip
     if compared:
-        words += "Speed-up: how many times as many steps the other needs (neither in time: both medians lie beyond the "
-        words += "budget). Chance to be better: that a run ends higher "
-        words += "than one of the other’s. "
-    return f'<p class="soft">{words}{"Small print: 95 % intervals." if several else ""}</p>'
+        words.append("Chance to be better: that a run ends higher than one of the other’s.")
+    if several:
+        words.append("Small print: 95 % intervals.")
+    return f'<p class="soft">{" ".join(words)}</p>' if words else ""
+
+
+def _read_goal(several: bool) -> str:
+    median = ": median over seeds, those that never do counted as such" if several else ""
+    words = f"Steps until the agent’s own deterministic policy reaches the threshold{median}. Kept it: "
+    if several:
+        words += "of those that did and were seen afterwards, how many stayed"
+    else:
+        words += "whether it then stayed"
+    return f"{words} within a tenth of the threshold for the next 20,000 steps."
 
 
 def overall_section(data: dict[str, Any]) -> str:

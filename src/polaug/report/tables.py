@@ -45,19 +45,14 @@ def headlines(runs: Sequence[Run]) -> list[Headline]:
 def headline_table(rows: Sequence[Headline], order: Sequence[str]) -> str:
     """One task's methods; columns that would say nothing are left out."""
     episodes, lone = rows[0].first_episodes, all(row.seeds == 1 for row in rows)
-    compared = any(_baselines(row) for row in rows)
-    against = ["against: speed-up · chance to be better"] if compared else []
-    heads = ["method", "steps to threshold", *([] if lone else ["never got there"]), "kept it", *against,
+    goal, compared = rows[0].threshold is not None, any(_baselines(row) for row in rows)
+    heads = ["method", *(_goal_heads(lone) if goal else []), *([_against_head(goal)] if compared else []),
              "final return", f"first {episodes} episodes", "seeds"]  # fmt: skip
     body = []
     for row in sorted(rows, key=lambda row: order.index(row.method)):
-        times, never = row.steps_to_threshold, row.share_never
-        kept = {0.0: "no", 1.0: "yes"}.get(row.kept, "–") if lone and row.kept is not None else keeping(row)
         cells: list[Cell] = [
             (_name(row.method, order), row.method),
-            (_interval(times, beyond="not reached"), _finite(times[0])),
-            *([] if lone else [("–" if never is None else f"{100 * never:.0f} %", never)]),
-            (kept, row.kept),
+            *(_goal_cells(row, lone) if goal else []),
             *([_comparisons(row)] if compared else []),
             (_interval(row.final), _finite(row.final[0])),
             (_interval((row.first_100, *row.first_interval)), _finite(row.first_100)),
@@ -65,6 +60,29 @@ def headline_table(rows: Sequence[Headline], order: Sequence[str]) -> str:
         ]
         body.append((order.index(row.method), cells))
     return _table(heads, body)
+
+
+def _goal_heads(lone: bool) -> list[str]:
+    return ["steps to threshold", *([] if lone else ["never got there"]), "kept it"]
+
+
+def _goal_cells(row: Headline, lone: bool) -> list[Cell]:
+    """When the threshold was reached, by whom never, and what became of it."""
+    times, never = row.steps_to_threshold, row.share_never
+    share: list[Cell] = [] if lone else [("–" if never is None else f"{100 * never:.0f} %", never)]
+    return [(_interval(times, beyond="not reached"), _finite(times[0])), *share, (_kept(row, lone), row.kept)]
+
+
+def _kept(row: Headline, lone: bool) -> str:
+    if lone and row.kept is not None:
+        return {0.0: "no", 1.0: "yes"}.get(row.kept, "–")
+    if row.judged and row.judged != row.reached:  # beside "3 of 3 got there" a bare "2 of 2" reads as a slip
+        return f'{row.keepers} of the {row.judged} <span class="range">that ran on long enough</span>'
+    return keeping(row)
+
+
+def _against_head(goal: bool) -> str:
+    return f"against: {'speed-up · ' if goal else ''}chance to be better"
 
 
 def explored_table(mine: Sequence[Group], order: Sequence[str]) -> str:
