@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Grid:
-    """Values (seeds, points) at x (points,), NaN where a run isn't under way; for training also the explorer's share."""
+    """Values (seeds, points) at x (points,), NaN where a run isn't under way; in training the explorer's share."""
 
     x: Array
     values: Array

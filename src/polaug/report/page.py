@@ -107,9 +107,18 @@ def _words(runs: Sequence[Run], explored: Sequence[Group]) -> list[str]:
     if not trained:
         return [f"{group.task}, {sentence(group)}" for group in explored]
     by_task = {task: seen([run for run in told if run.task == task]) for task in trained}
-    if len(by_task) == 1:
-        return by_task[trained[0]]
-    return [f"{task}: {' '.join(line.removeprefix(f'{task}: ') for line in lines)}" for task, lines in by_task.items()]
+    return by_task[trained[0]] if len(trained) == 1 else [item for pair in by_task.items() for item in _items(*pair)]
+
+
+def _items(task: str, lines: Sequence[str]) -> list[str]:
+    """Sentences that don't name their task join the one before, which does."""
+    items: list[str] = []
+    for line in lines:
+        if items and not line.startswith(f"{task}: "):
+            items[-1] += f" {line}"
+        else:
+            items.append(line)
+    return items
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from numba.core import event
 
-_COMPILING = event.TimingListener()
-event.register("numba:compile", _COMPILING)
+_EVENT: Any = event  # it has no types
+_COMPILING = _EVENT.TimingListener()
+_EVENT.register("numba:compile", _COMPILING)
 
 
 def seconds() -> float:
