@@ -11,12 +11,13 @@ export OPENBLAS_NUM_THREADS ?= 1
 .PHONY: demo test check bench docs setup browser clean
 
 demo: $(READY)
-	$(BIN)/polaug compare MountainCar-v0 --methods ppo,dqn,ppo+pa,dqn+pa --seeds 3 --steps 8000 --workers 2 --out runs/demo
+	$(BIN)/polaug compare MountainCar-v0 --methods ppo,dqn,ppo+pa,dqn+pa --seeds 3 --steps 8000 --workers 2 --save-models --out runs/demo
 
 setup: $(READY)
 
 # constraints.txt pins what was tested, and torch to a build that needs no CUDA packages.
 $(READY): pyproject.toml constraints.txt
+	@echo "Installing into $(VENV) (about two minutes on a good line) …"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
 	@touch $@
@@ -49,5 +50,7 @@ docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html"
 
+# runs/ stays: it may be days of work.
 clean:
-	rm -rf $(VENV) runs site
+	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,12 +1,17 @@
 """Documentation that works: its Python runs, its commands parse, its links lead somewhere, its tables are complete."""
 
+import doctest
 import inspect
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import polaug
 from polaug import cli
 from polaug.cli.completion import described_commands
 from polaug.exploration import METHODS
@@ -97,6 +102,30 @@ def test_files_named_in_the_mathematics_exist():
 def test_every_block_says_its_language():
     for page in PAGES:
         assert not [match[2] for match in FENCE.finditer(page.read_text(encoding="utf-8")) if not match[1]], page
+
+
+@pytest.mark.parametrize("name", ["augment", "make_explorer", "InductiveCompletion"])
+def test_examples_in_docstrings_give_what_they_say(name):
+    (example,) = doctest.DocTestFinder(recurse=False).find(getattr(polaug, name), name, globs={})
+    assert example.examples
+    assert doctest.DocTestRunner().run(example).failed == 0
+
+
+def test_the_site_can_be_read_from_a_disk_and_its_examples_are_code(tmp_path):
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, check=True, capture_output=True)
+    for page in tmp_path.rglob("*.html"):
+        links = re.findall(r'<a href="(?!https?:)([^"#]+)', page.read_text(encoding="utf-8"))
+        assert page.name == "404.html" or all((page.parent / link).is_file() for link in links), page
+    reference = (tmp_path / "reference.html").read_text(encoding="utf-8")
+    assert "<blockquote>" not in reference  # what >>> becomes outside a block of code
+    assert reference.count('<span class="gp">&gt;&gt;&gt; </span><span class="kn">import</span>') == 3
+
+
+def test_make_clean_keeps_runs():
+    recipe = re.search(r"^clean:\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)[1]
+    assert "site" in recipe
+    assert "runs" not in recipe
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -49,6 +49,8 @@ def make_explorer(
 ) -> Explorer:
     """The explorer called `name` for these spaces; `options` are those of its class.
 
+    Examples
+    --------
     >>> import gymnasium as gym, polaug
     >>> env = gym.make("MountainCar-v0")
     >>> explorer = polaug.make_explorer("random", env.observation_space, env.action_space, seed=0)

@@ -31,6 +31,8 @@ def augment(agent: type[Agent]) -> type[Agent]:
     For PPO, A2C, DQN, SAC, TD3, DDPG, and sb3-contrib's TRPO, QRDQN, TQC. `augmentation=None` is the plain agent to
     the bit.
 
+    Examples
+    --------
     >>> import polaug
     >>> from stable_baselines3 import PPO
     >>> Agent = polaug.augment(PPO)
