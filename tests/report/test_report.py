@@ -350,17 +350,17 @@ def test_each_of_several_tasks_is_summed_up(tmp_path):
     write_run(tmp_path, "C", "sac", threshold=None, evaluations=[(10, 1.0), (20, 2.0)])
     text = write_report(tmp_path).read_text(encoding="utf-8")
     items = re.findall("<li>(.*?)</li>", text.partition('<div class="seen">')[2].partition("</div>")[0])
-    assert [item[:3] for item in items] == ["A: ", "B: ", "C: "]
-    assert items[0].startswith("A: ppo+pa solved it on 2 of 2 seeds")
-    assert "ppo+pa needs" in items[1]
-    assert "sac" in items[2]
+    assert items[0].startswith("ppo+pa solved A in 2 of 2 runs")
+    assert items[1].startswith("ppo+pa solved B in 2 of 2 runs")
+    assert items[2].startswith("sac on C: ")
+    assert len(items) == 4  # and how far to trust it, once
 
 
 def test_many_sentences_are_folded(tmp_path):
     for k in range(8):
         write_run(tmp_path, f"T{k}", "ppo", evaluations=[(10, 0.0), (20, 1.0)])
     text = write_report(tmp_path).read_text(encoding="utf-8")
-    assert "<summary>2 more</summary><ul><li>T6: " in text
+    assert "<summary>2 more</summary><ul><li>ppo did not solve T6 " in text
 
 
 # -- the file ---------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from polaug.report.sections import controls, downloads, overall_section, task_se
 from polaug.report.summary import Group, groups, sentence
 from polaug.report.tables import headlines, settings_table
 from polaug.study.results import Run, find_runs
-from polaug.study.wording import seen
+from polaug.study.wording import seen, seen_by_task
 
 SCRIPTS = ("core.js", "curves.js", "overall.js", "spectrum.js", "heat.js", "main.js")
 _LISTED = 6  # sentences at the top; more would hide the charts
@@ -101,24 +101,12 @@ def page(runs: Sequence[Run]) -> str:
 
 
 def _words(runs: Sequence[Run], explored: Sequence[Group]) -> list[str]:
-    """What was seen: a few sentences on one task, an item for each of several; on explorers alone one for each."""
+    """What was seen: a few sentences on one task, a paragraph on each of several; on explorers alone one for each."""
     told = [run for run in runs if run.evaluations is None or len(run.evaluations.means)]
     trained = sorted({run.task for run in told if run.evaluations is not None})
     if not trained:
         return [f"{group.task}, {sentence(group)}" for group in explored]
-    by_task = {task: seen([run for run in told if run.task == task]) for task in trained}
-    return by_task[trained[0]] if len(trained) == 1 else [item for pair in by_task.items() for item in _items(*pair)]
-
-
-def _items(task: str, lines: Sequence[str]) -> list[str]:
-    """Sentences that don't name their task join the one before, which does."""
-    items: list[str] = []
-    for line in lines:
-        if items and not line.startswith(f"{task}: "):
-            items[-1] += f" {line}"
-        else:
-            items.append(line)
-    return items
+    return seen(told) if len(trained) == 1 else seen_by_task(told)
 
 
 def _listed(words: Sequence[str]) -> str:

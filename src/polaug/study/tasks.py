@@ -14,9 +14,8 @@ import gymnasium as gym
 
 from polaug.errors import UnknownNameError, invalid, shown
 
-_NEAR = (
-    0.65  # least likeness of a name that is suggested: "Foo" is not "Acrobot", "taxi" is "Taxi", "MtnCar" MountainCar
-)
+# Least likeness of a name that is suggested: "Foo" is not "Acrobot", but "taxi" is "Taxi", and "MtnCar" MountainCar.
+_NEAR = 0.65
 
 
 @dataclass(frozen=True)

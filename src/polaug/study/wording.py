@@ -28,27 +28,44 @@ def table(rows: Sequence[Headline], width: float = WIDTH) -> str:
     return "\n\n".join("\n".join(_task(list(mine), width)) for _, mine in groupby(rows, key=lambda row: row.task))
 
 
+_Told = tuple[int, Headline, Headline | None]  # its place in its task, a method, whom it is compared with
+
+
 def seen(runs: Iterable[Run]) -> list[str]:
     """A sentence for each augmented method and its plain agent on each task, then how far to trust them.
 
     Every task comes before any task's second sentence; of what is too much the clearest differences are told.
     """
-    rows = headline(runs)
-    told: list[tuple[int, Headline, Headline | None]] = []  # its place in its task, a method, whom it is compared with
-    for _, each in groupby(rows, key=lambda row: row.task):
+    told = _told(runs)
+    best = sorted(told, key=lambda entry: (entry[0], [-part for part in _clarity(entry[1])]))[:LINES]
+    chosen = [entry for entry in told if entry in best]
+    lines = [_sentence(entry) for entry in chosen]
+    more = [f"And {len(told) - len(chosen)} more in the report."] if len(told) > len(chosen) else []
+    return [*lines, *more, *_caveat(chosen, lines)]
+
+
+def seen_by_task(runs: Iterable[Run]) -> list[str]:
+    """All that can be told, a paragraph for each task, and how far to trust it."""
+    told = _told(runs)
+    by_task = groupby(told, key=lambda entry: entry[1].task)
+    lines = [" ".join(map(_sentence, each)) for _, each in by_task]
+    return [*lines, *_caveat(told, lines)]
+
+
+def _told(runs: Iterable[Run]) -> list[_Told]:
+    told: list[_Told] = []
+    for _, each in groupby(headline(runs), key=lambda row: row.task):
         mine = {row.method: row for row in each}
         pairs = [(row, mine[base]) for row in mine.values() if (base := own_baseline(row)) is not None]
         pairs.sort(key=lambda pair: _clarity(pair[0]), reverse=True)
         alone = [] if pairs else list(mine.values())[:_SHOWN_ALONE]
         told += [(k, *pair) for k, pair in enumerate([*pairs, *((row, None) for row in alone)])]
-    best = sorted(told, key=lambda entry: (entry[0], [-part for part in _clarity(entry[1])]))[:LINES]
-    chosen = [entry for entry in told if entry in best]
-    lines = [_alone(row) if base is None else _pair(row, base) for _, row, base in chosen]
-    if len(told) > len(chosen):
-        lines.append(f"And {len(told) - len(chosen)} more in the report.")
-    compared = [(row, base) for _, row, base in chosen if base is not None]
-    caveat = _caveat(compared, any("[" in line or "at least" in line for line in lines)) if compared else ""
-    return [*lines, *([caveat] if caveat else [])]
+    return told
+
+
+def _sentence(entry: _Told) -> str:
+    _, row, base = entry
+    return _alone(row) if base is None else _pair(row, base)
 
 
 def _pair(row: Headline, base: Headline) -> str:
@@ -67,17 +84,20 @@ def _pair(row: Headline, base: Headline) -> str:
 _SURE = {"better": "better", "worse": "worse", "not worse": "not worse", "unclear": "not clearly different"}
 
 
-def _caveat(pairs: Sequence[tuple[Headline, Headline]], bounded: bool) -> str:
-    """How far to trust the sentences on these pairs; `bounded`: some give intervals."""
-    fewest = min(min(row.seeds, base.seeds) for row, base in pairs)
+def _caveat(told: Sequence[_Told], lines: Sequence[str]) -> list[str]:
+    """How far to trust the `lines` that tell this."""
+    fewest = min((min(row.seeds, base.seeds) for _, row, base in told if base is not None), default=0)
+    if fewest == 0:
+        return []
     if fewest == 1:
-        return "One run of a method shows no spread: take --seeds 5 before you trust a difference."
+        return ["One run of a method shows no spread: take --seeds 5 before you trust a difference."]
     enough = next(many for many in range(2, 99) if comb(2 * many, many) >= 2 / (1.0 - LEVEL))
+    bounded = any("[" in line or "at least" in line for line in lines)
     words = ["brackets and “at least” are 95% intervals over the runs"] if bounded else []
     if fewest < enough:
         words.append(f"{fewest} runs are too few to call a final return better or worse, {enough} may do")
     text = "; ".join(words)
-    return f"{text[:1].upper()}{text[1:]}." if text else ""
+    return [f"{text[:1].upper()}{text[1:]}."] if text else []
 
 
 def _clarity(row: Headline) -> tuple[float, ...]:
