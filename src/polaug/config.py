@@ -35,7 +35,8 @@ class Augmentation:
     """Algorithm 1's τ_q: Q̂ is learnt during the first τ_q steps. None: as long as the explorer is of use."""
 
     patience: int = 3_000
-    """Steps that an explorer may drive without being better than the agent before only trials are left to it."""
+    """Steps that an explorer may drive without being better than the agent before only trials are left to it; where
+    episodes are long, at least one for each 500 of them, up to six."""
 
     trial_share: float = 0.1
     """Share of steps that the loser of the comparison gets at first, to show whether it has improved."""

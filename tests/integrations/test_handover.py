@@ -47,6 +47,20 @@ def test_a_bad_explorer_costs_its_patience_and_few_trials():
     assert handover.retired
 
 
+def test_patience_holds_for_six_episodes_however_long_they_are():
+    """Four of 900 steps tell little about an explorer that pays for its search where to do nothing costs nothing."""
+    handover = Handover(Augmentation(), steers=True, automatic=True, tau_e=None, warm_up=0)
+    handover.begin(1)
+    rng, tried = np.random.default_rng(0), 0
+    for _ in range(14):
+        driven = bool(handover.drivers[0])
+        tried += driven
+        for t in range(900):
+            handover.step(np.array([(-50.0 * driven + rng.normal()) * (t == 899)]), np.array([t == 899]))
+    assert tried >= 6
+    assert handover._lost
+
+
 def test_an_agent_that_overtakes_ends_the_lessons():
     handover = drive(100.0, lambda t: t / 100, episodes=600)
     assert handover.teaching == 0.0

@@ -131,9 +131,14 @@ class Champion:
         return True
 
     @property
+    def taught(self) -> bool:
+        """The agent has parameters from before its lessons to start anew from."""
+        return bool(self._initial)
+
+    @property
     def falls_back(self) -> bool:
         """Its own learning has ruined a taught agent twice since it was best."""
-        return bool(self._initial) and self._setbacks >= _TWICE
+        return self.taught and self._setbacks >= _TWICE
 
     def let_go(self) -> None:
         """Back to the parameters from before the first lesson, and no more interference until the next."""

@@ -34,6 +34,8 @@ _IMPROVEMENT_PERIOD = 3_000  # a leading explorer that has not improved for so l
 _LEAST_TRIALS = 0.01
 _PROGRESS = 0.05  # of the range of returns: an explorer that improves by it is waited for
 _SPELL, _LONGEST_SPELL = 1_000, 5_000  # steps without an end that count as an episode; and under a longer time limit
+_TRIES, _LONG = 6, 500  # episodes that patience holds for at least, one for so many of its steps
+_OVER = 2_000  # steps without lessons after which these are over
 _CALM = 2_000  # steps without lessons after the agent had to be brought back
 
 
@@ -63,7 +65,7 @@ class Handover(Standing):
         self._recent = np.zeros(3)  # discounted steps: the explorer's, exams, all
         self._since_best = 0  # steps since the explorer's mean was best
         self._hope = -np.inf  # its mean when it last earned patience
-        self._without_lead, self._lost = 0, 0
+        self._without_lead, self._tries, self._lost = 0, 0, 0  # steps and episodes of the explorer; lost trials
         self._led = False
         self._falls = self._fell_at = self._since_exam = 0
 
@@ -136,18 +138,33 @@ class Handover(Standing):
             self._exams.returns = self._champion.exams[-EXAMS:]
             self._falls, self._fell_at = self._falls + 1, self.steps
             if self._champion.falls_back and not (self.explorer_leads or self.explorer_learnt or self._grown_up):
-                self._champion.let_go()
-                self._start_anew()
+                self._let_go()
+        self._tries += episode.by_explorer
         if self.explorer_leads:
-            self._without_lead, self._lost, self._led = 0, 0, True
-        elif episode.by_explorer and self._without_lead >= self._settings.patience:
+            self._without_lead, self._tries, self._lost, self._led = 0, 0, 0, True
+        elif episode.by_explorer and not self._patient:
             self._lost += 1
         if episode.by_explorer and self._explorer.mean > self._best + 0.02 * self.scale:
             self._best, self._since_best = self._explorer.mean, 0
         if episode.by_explorer and self._explorer.mean > self._hope + _PROGRESS * self.scale:
             self._hope = self._explorer.mean
             if not self.agent_leads:  # it may yet overtake the agent
-                self._without_lead = self._lost = 0
+                self._without_lead = self._tries = self._lost = 0
+
+    def let_go(self, taught_at: int) -> None:
+        """Let an agent start anew whose last lesson, at the step `taught_at`, was long ago and from a teacher that has
+        learnt nothing, unless it is near the best that was ever seen.
+        """
+        over = self.steps - taught_at > _OVER and len(self._exams.returns) >= EXAMS
+        if self._champion is None or not over or not self._champion.taught or not self._automatic:
+            return
+        if not (self.explorer_leads or self.explorer_learnt or self._grown_up or self._at_the_top):
+            self._let_go()
+
+    def _let_go(self) -> None:
+        assert self._champion is not None  # whoever calls has asked it
+        self._champion.let_go()
+        self._start_anew()
 
     def _assign(self, env: int) -> None:
         """Give the next episode to whoever is behind its share of recent steps."""
@@ -206,7 +223,7 @@ class Handover(Standing):
             return 1.0
         if self.explorer_leads:
             return max(_LEAST_LEAD_SHARE, _LEAD_SHARE * self._fading)
-        if self._without_lead < self._settings.patience:
+        if self._patient:
             wanted = 0.5 if self.agent_leads else _LEAD_SHARE if self._led else _FIRST_SHARE
             return max(wanted * self._fading, self._settings.trial_share)
         return max(_LEAST_TRIALS, self._settings.trial_share * 0.5**self._lost)
@@ -226,15 +243,21 @@ class Handover(Standing):
         fell = self._falls > 0 and self.steps - self._fell_at < _CALM
         # Nobody knows what an agent that has hardly driven can do; whatever it is, lessons can hardly make it worse.
         # Later its exams tell, and the champion comes back from lessons that did harm.
-        of_use = len(self._level) < 3 or self._without_lead < self._settings.patience
+        of_use = len(self._level) < 3 or self._patient
         settled = self.agent_leads or not of_use
         fading = 0.5 ** (self._since_best / _IMPROVEMENT_PERIOD)
         return 0.0 if settled or fell or not self.in_form or fading < _LAST_LESSON else fading
 
     @property
+    def _patient(self) -> bool:
+        """The explorer may still show what it can: a few episodes tell little, however long they are."""
+        patience = self._settings.patience
+        return self._without_lead < patience or self._tries < min(_TRIES, patience // _LONG)
+
+    @property
     def _dismissed(self) -> bool:
-        """The agent was let go as if it had never been taught, and the explorer still has learnt nothing."""
-        return self._champion is not None and self._champion.untaught and not self.explorer_learnt
+        """The agent was let go as if it had never been taught: only an explorer without rival gets its pupil back."""
+        return self._champion is not None and self._champion.untaught and not self.explorer_unrivalled
 
     @property
     def _outgrown(self) -> bool:
@@ -272,7 +295,7 @@ class Handover(Standing):
             "recent": self._recent.copy(), "hope": np.array(self._hope),
             "counters": np.array(
                 [self.steps, self.explorer_steps, self._since_best, self._without_lead, self._lost, self._led,
-                 self._falls, self._fell_at, self._since_exam],
+                 self._falls, self._fell_at, self._since_exam, self._tries],
                 dtype=np.int64,
             ),
             "drivers": self.drivers.copy(), "exams": self.exams.copy(),
@@ -283,13 +306,14 @@ class Handover(Standing):
     def load_state_dict(self, state: State) -> None:
         """Go on from `state_dict`."""
         counters = [int(c) for c in state["counters"]]
-        if len(counters) != 9 or state["recent"].shape != (3,):
+        if len(counters) != 10 or state["recent"].shape != (3,):
             raise StateError("handover: wrong shapes. The state is damaged.")
         self._load_standing(state)
         self._recent = state["recent"].copy()
         self._hope = float(state["hope"])
         self.steps, self.explorer_steps, self._since_best, self._without_lead, self._lost = counters[:5]
-        self._led, self._falls, self._fell_at, self._since_exam = bool(counters[5]), *counters[6:]
+        self._led = bool(counters[5])
+        self._falls, self._fell_at, self._since_exam, self._tries = counters[6:]
         self.drivers, self.exams = state["drivers"].astype(np.bool_), state["exams"].astype(np.bool_)
         self._totals, self._lengths = state["totals"].astype(float), state["lengths"].astype(np.int64)
         self._spell, self._earlier = int(state["spell"]), state["earlier"].astype(np.int64)

@@ -19,6 +19,7 @@ _FIRST, _LEARNT = (
     3,
     0.25,
 )  # episodes that show how the explorer began; of its own range: what it must have gained on them
+_ENOUGH, _CLEAR = 4, 1.5  # episodes that prove a level; standard deviations of them that it must lie above the first
 _TOP = 0.05  # of the range of all returns: nobody was better
 
 
@@ -60,6 +61,7 @@ class Standing:
         self._form = -np.inf  # the best mean of three episodes of the explorer, slowly forgotten
         self._first = np.zeros(0)  # returns of its first episodes
         self._best = -np.inf  # its best mean
+        self._peak = np.array([-np.inf, 0.0])  # its best mean of at least four, and their standard deviation
 
     def _record(self, episode: Episode) -> None:
         record = self._explorer if episode.by_explorer else self._exams if episode.exam else self._agent
@@ -68,6 +70,9 @@ class Standing:
         if episode.by_explorer:
             self._first = np.append(self._first, episode.total)[:_FIRST]
             self._own = np.array([min(self._own[0], episode.total), max(self._own[1], episode.total)])
+            last = self._explorer.returns
+            if len(last) >= _ENOUGH and last.mean() > self._peak[0]:
+                self._peak = np.array([last.mean(), last.std()])
             self._form = max(self._form - 0.02 * self.scale, float(self._explorer.returns[-3:].mean()))
 
     @property
@@ -135,8 +140,20 @@ class Standing:
         """The explorer has become much better than it was in its first episodes, or nobody was ever better."""
         if not len(self._first):
             return False
-        gained = self._best - float(self._first.mean()) > _LEARNT * float(self._own[1] - self._own[0])
-        return gained or self._best >= self._range[1] - _TOP * self.scale
+        peak, spread = self._peak
+        least = max(_LEARNT * float(self._own[1] - self._own[0]), _CLEAR * spread)
+        return bool(peak - self._first.mean() > least) or self.explorer_unrivalled
+
+    @property
+    def explorer_unrivalled(self) -> bool:
+        """Hardly a return of anybody was ever better than the explorer's last ones."""
+        last = self._explorer.returns
+        return len(last) >= _ENOUGH and bool(last.mean() >= self._range[1] - _TOP * self.scale)
+
+    @property
+    def _at_the_top(self) -> bool:
+        """The agent is near the best return that was ever seen."""
+        return len(self._level) > 0 and float(self._level.mean()) >= self._range[1] - _NEAR * self.scale
 
     @property
     def far_behind(self) -> bool:
@@ -150,12 +167,13 @@ class Standing:
     def _standing_state(self) -> State:
         return {"explorer": self._explorer.returns.copy(), "agent": self._agent.returns.copy(),
                 "exam_returns": self._exams.returns.copy(), "range": np.append(self._range, [self._form, self._best]),
-                "first": self._first.copy(), "own": self._own.copy()}  # fmt: skip
+                "first": self._first.copy(), "own": self._own.copy(), "peak": self._peak.copy()}  # fmt: skip
 
     def _load_standing(self, state: State) -> None:
         if state["range"].shape != (4,):
             raise StateError("handover: wrong shapes. The state is damaged.")
         for record, name in ((self._explorer, "explorer"), (self._agent, "agent"), (self._exams, "exam_returns")):
             record.returns = state[name].copy()
-        self._range, self._first, self._own = state["range"][:2].copy(), state["first"].copy(), state["own"].copy()
+        self._first, self._own, self._peak = (state[name].copy() for name in ("first", "own", "peak"))
+        self._range = state["range"][:2].copy()
         self._form, self._best = (float(mean) for mean in state["range"][2:])

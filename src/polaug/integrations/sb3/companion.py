@@ -155,6 +155,8 @@ class Companion:
         episodes = self.handover.step(rewards, dones, truncated)
         if episodes:
             self._learns, self._idle = not self.handover.retired, False
+            if self._taught_at:
+                self.handover.let_go(self._taught_at)
             if self.champion.untaught and self._taught_at:
                 self._taught_at = 0
                 self.transfer.forget()
