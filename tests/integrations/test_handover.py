@@ -300,3 +300,19 @@ def test_a_very_bad_exam_is_followed_by_another_at_once():
 
     assert after(bad=True) == [True, True]
     assert after(bad=False)[1] is False
+
+
+@pytest.mark.parametrize(("explorer", "level", "ago", "let_go"), [
+    (wavers(), 0.0, 3_000, True),
+    (wavers(), 0.0, 1_000, False),  # its lessons may go on
+    (wavers(), 40.0, 3_000, False),  # near the best that was ever seen
+    (lambda k: 100.0 if k > 20 else 0.0, 60.0, 3_000, False),  # its teacher has learnt, and leads
+])  # fmt: skip
+def test_an_agent_starts_anew_after_the_lessons_of_a_teacher_that_has_learnt_nothing(explorer, level, ago, let_go):
+    handover, champion, weight = taught(explorer, lambda k, champion: level, episodes=200)
+    assert weight == 1.0
+    handover.let_go(handover.steps - ago)
+    assert champion.untaught == let_go
+    if let_go:
+        assert not len(handover._exams.returns)  # these were another agent's
+        handover.let_go(handover.steps - ago)  # once is enough
