@@ -101,7 +101,7 @@ def page(runs: Sequence[Run]) -> str:
 
 
 def _words(runs: Sequence[Run], explored: Sequence[Group]) -> list[str]:
-    """What was seen: a few sentences on one task, a paragraph on each of several; on explorers alone one for each."""
+    """What was seen: a few sentences on one task, the clearest on each of several; on explorers alone one for each."""
     told = [run for run in runs if run.evaluations is None or len(run.evaluations.means)]
     trained = sorted({run.task for run in told if run.evaluations is not None})
     if not trained:

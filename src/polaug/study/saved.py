@@ -157,6 +157,8 @@ def _load(cls: Any, file: Path, venv: Any, found: Task) -> tuple[Any, str]:
                 model = cls.load(file, env=venv, device="cpu")
             except StateError as fault:  # an explorer of the user's own, whose code is not in the file
                 return cls.load(file, env=venv, device="cpu", augmentation=None), str(fault)
+    except StateError as fault:
+        raise StateError(f"model: {file} cannot be loaded ({fault})") from fault
     except PolaugError:
         raise
     except ValueError as fault:

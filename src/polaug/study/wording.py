@@ -45,10 +45,9 @@ def seen(runs: Iterable[Run]) -> list[str]:
 
 
 def seen_by_task(runs: Iterable[Run]) -> list[str]:
-    """All that can be told, a paragraph for each task, and how far to trust it."""
-    told = _told(runs)
-    by_task = groupby(told, key=lambda entry: entry[1].task)
-    lines = [" ".join(map(_sentence, each)) for _, each in by_task]
+    """The clearest difference on each task, and how far to trust it."""
+    told = [entry for entry in _told(runs) if entry[0] == 0]
+    lines = [_sentence(entry) for entry in told]
     return [*lines, *_caveat(told, lines)]
 
 

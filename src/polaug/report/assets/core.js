@@ -87,12 +87,17 @@ function drawRest() {
   idle(next);
 }
 
+/* Resolved once it is known what is in sight, and that is drawn. */
+let seeFirst;
+const seen = new Promise((done) => (seeFirst = done));
+
 const watcher = new IntersectionObserver(
   (entries) => {
     for (const entry of entries) {
       entry.target.chart.near = entry.isIntersecting;
       if (entry.isIntersecting) entry.target.chart.draw();
     }
+    seeFirst();
   },
   { rootMargin: "250px 0px" },
 );

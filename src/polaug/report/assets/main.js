@@ -192,7 +192,7 @@ window.polaugReport = {
             .then((heat) => heat.heat && heat.load())
             .then(() => idle(next))
         : done(charts.filter((chart) => !chart.stale).length); /* how many were drawn by then */
-    idle(next);
+    (charts.length ? seen : Promise.resolve()).then(() => idle(next));
   }),
 };
 window.polaugReport.unpacked.then(() => {
