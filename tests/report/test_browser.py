@@ -250,6 +250,7 @@ def test_what_is_drawn_can_be_read_too(study, look):
     assert "ppo+pa from" in page.locator(EVALUATION).get_attribute("aria-label")
     figure = page.locator("figure", has=page.locator(EVALUATION))
     figure.locator("summary").click()
+    figure.locator("table td").last.wait_for()  # it is filled when it is opened, not before
     cells = figure.locator("table tr").last.locator("th, td").all_inner_texts()
     assert cells[0] == "20,000"
     assert len(cells) == 1 + len(METHODS)
