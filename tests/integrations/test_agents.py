@@ -259,3 +259,18 @@ def test_lessons_leave_the_slow_copy_of_a_critic_alone(corridor, guide):
     assert model._polaug.transfer.teach(1.0)
     assert all(torch.equal(a, b) for a, b in zip(before, model.critic_target.state_dict().values(), strict=True))
     assert not all(torch.equal(a, b) for a, b in zip(actor, model.actor.state_dict().values(), strict=True))
+
+
+def test_an_agent_that_is_let_go_is_not_taught_what_it_was_taught_before(corridor, guide):
+    model = augment(DQN)("MlpPolicy", corridor(False), augmentation=Augmentation(explorer=guide, teach_every=50),
+                         learning_starts=10, **small())  # fmt: skip
+    transfer, forgot, exams = model._polaug.transfer, [], []
+    transfer.forget = lambda: forgot.append(True)
+    transfer.examined = lambda total, scale, behind: exams.append(total)
+    model.learn(300)
+    assert exams
+    assert not forgot
+    assert model._polaug.champion.taught  # it knows what the agent was before its lessons
+    model._polaug.champion.let_go()
+    model.learn(100, reset_num_timesteps=False)
+    assert forgot == [True]

@@ -14,16 +14,14 @@ up. For observations that are categories `tabular` does it all.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from polaug.checks import whole
-from polaug.errors import StateError, invalid, unknown
+from polaug.errors import invalid, unknown
 from polaug.exploration.base import Batch, Explorer, FloatArray, IntArray, Transitions
 from polaug.exploration.contest import Contest
 from polaug.exploration.fitted import Fitted
@@ -32,6 +30,7 @@ from polaug.exploration.linear import Linear
 from polaug.exploration.look_ahead import imagined_return
 from polaug.exploration.member import Member
 from polaug.exploration.returns import Returns
+from polaug.exploration.run import CALM, Run, runs_from, runs_state
 from polaug.exploration.store import Store
 from polaug.exploration.tabular import TabularExplorer
 from polaug.features.spaces import Flattener, Space
@@ -43,28 +42,7 @@ _CLEARLY = 0.05  # of the range of recent returns
 _JUDGE_AGAIN = 1.3  # times the steps at the last choice of a teacher
 _LOST = 2.5  # times the usual low point of an episode: it is lost
 _GRACE = 60  # steps that the model's proven visions get to save an episode
-_HOLD, _CALM = (5, 40), 30  # steps for which an action is held when nothing else helps, and between
-
-
-@dataclass(slots=True)
-class Run:
-    """An episode under way."""
-
-    member: str  # empty: nobody of ours was asked to play it
-    total: float = 0.0
-    low: float = 0.0  # lowest point of the total so far
-    length: int = 0
-    handed: bool = False  # whether another member has given it up
-    settled: bool = False  # whether nobody better was found when it was lost
-    followed: int = 0  # steps on which the member's choice was what was done
-    fallen: int = 0  # length at which the model fell back on its proven visions, if it did
-    held: int = 0  # an action held until a length, when nothing else helps
-    held_until: int = -_CALM
-
-    @property
-    def own(self) -> bool:
-        """Whether the member, and not somebody else, has driven."""
-        return 2 * self.followed >= self.length and bool(self.member)
+_HOLD = (5, 40)  # steps for which an action is held when nothing else helps
 
 
 class CommitteeExplorer(Explorer):
@@ -151,7 +129,7 @@ class CommitteeExplorer(Explorer):
 
     def _is_shaken(self, run: Run) -> bool:
         """A lost episode that nobody can save may be caught in a loop: now and then an action is held for long."""
-        if run.settled and run.held_until + _CALM <= run.length:
+        if run.settled and run.held_until + CALM <= run.length:
             run.held = int(self._rng.integers(self.actions.size))
             run.held_until = run.length + int(self._rng.integers(*_HOLD))
         return run.settled and run.length < run.held_until
@@ -328,11 +306,9 @@ class CommitteeExplorer(Explorer):
     def _state(self) -> State:
         if self._table is not None:
             return prefixed("table", self._table.state_dict())
-        names = [*self._members, ""]
-        runs = [[env, names.index(run.member), *dataclasses.astuple(run)[1:]] for env, run in self._runs.items()]
         state: State = {
-            "runs": np.array(runs).reshape(-1, 11), "chosen": self._chosen.copy(), "lows": np.array(self._lows),
-            "teacher": np.array([self._judged_at, self._model_teaches]),
+            "runs": runs_state(self._runs, list(self._members)), "chosen": self._chosen.copy(),
+            "lows": np.array(self._lows), "teacher": np.array([self._judged_at, self._model_teaches]),
         }  # fmt: skip
         parts: dict[str, Any] = {
             "contest": self._contest,
@@ -355,15 +331,7 @@ class CommitteeExplorer(Explorer):
         for name, member in twin._members.items():
             member.load_state_dict(part(name, state))
             member.use(self._rng)
-        names, runs = [*self._members, ""], state["runs"]
-        if runs.ndim != 2 or runs.shape[1] != 11:
-            raise StateError(f"runs: must have 11 columns, got the shape {runs.shape}. The state is damaged.")
-        twin._runs = {
-            int(r[0]): Run(
-                names[int(r[1])], float(r[2]), float(r[3]), int(r[4]), bool(r[5]), bool(r[6]), *(int(n) for n in r[7:])
-            )
-            for r in runs
-        }
+        twin._runs = runs_from(state["runs"], list(self._members))
         twin._chosen, twin._lows = state["chosen"].astype(np.int64), state["lows"].tolist()
         twin._lost_below = _LOST * float(np.quantile(twin._lows, 0.25)) if twin._lows else 0.0
         twin._judged_at, twin._model_teaches = int(state["teacher"][0]), bool(state["teacher"][1])

@@ -40,10 +40,8 @@ class FinishedEpisodes:
 
     def watch(self, transitions: Transitions) -> None:
         """Take in one step of each environment."""
-        states, actions = (
-            np.array(transitions.observations),
-            np.array(transitions.actions),
-        )  # environments may reuse them
+        # Copies: environments may reuse theirs.
+        states, actions = np.array(transitions.observations), np.array(transitions.actions)
         if len(self._open) != len(states):
             self._open = [[] for _ in states]
         for env, steps in enumerate(self._open):

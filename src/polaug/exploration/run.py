@@ -1,0 +1,57 @@
+"""An episode of the committee under way: who plays it, and how it goes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polaug.errors import StateError
+
+CALM = 30  # steps between two actions that are held for long
+_COLUMNS = 11  # of a run in a state
+
+
+@dataclass(slots=True)
+class Run:
+    """An episode under way."""
+
+    member: str  # empty: nobody of ours was asked to play it
+    total: float = 0.0
+    low: float = 0.0  # lowest point of the total so far
+    length: int = 0
+    handed: bool = False  # whether another member has given it up
+    settled: bool = False  # whether nobody better was found when it was lost
+    followed: int = 0  # steps on which the member's choice was what was done
+    fallen: int = 0  # length at which the model fell back on its proven visions, if it did
+    held: int = 0  # an action held until a length, when nothing else helps
+    held_until: int = -CALM
+
+    @property
+    def own(self) -> bool:
+        """Whether the member, and not somebody else, has driven."""
+        return 2 * self.followed >= self.length and bool(self.member)
+
+
+def runs_state(runs: Mapping[int, Run], members: Sequence[str]) -> NDArray[Any]:
+    """The runs of all environments as rows, members by their number."""
+    names = [*members, ""]
+    rows = [[env, names.index(run.member), *dataclasses.astuple(run)[1:]] for env, run in runs.items()]
+    return np.array(rows).reshape(-1, _COLUMNS)
+
+
+def runs_from(rows: NDArray[Any], members: Sequence[str]) -> dict[int, Run]:
+    """What `runs_state` gave."""
+    if rows.ndim != 2 or rows.shape[1] != _COLUMNS:
+        raise StateError(f"runs: must have {_COLUMNS} columns, got the shape {rows.shape}. The state is damaged.")
+    names = [*members, ""]
+    return {
+        int(r[0]): Run(
+            names[int(r[1])], float(r[2]), float(r[3]), int(r[4]), bool(r[5]), bool(r[6]), *(int(n) for n in r[7:])
+        )
+        for r in rows
+    }
