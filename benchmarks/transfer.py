@@ -78,7 +78,9 @@ def train(task: str, method: str, seed: int, steps: int, every: int, episodes: i
     seconds = time.perf_counter() - started - evaluations.seconds
     handover = None if chosen.augmentation is None else model._polaug.handover
     share = 0.0 if handover is None else handover.explorer_steps / handover.steps
-    return {"evaluations": evaluations.rows, "seconds": round(seconds, 2), "explorer_share": round(share, 3)}
+    let_go = chosen.augmentation is not None and bool(model._polaug.champion.untaught)
+    return {"evaluations": evaluations.rows, "seconds": round(seconds, 2), "explorer_share": round(share, 3),
+            "let_go": let_go}  # fmt: skip
 
 
 def explore(task: str, seed: int, steps: int, every: int, explorer: str) -> dict[str, Any]:

@@ -274,3 +274,19 @@ def test_an_agent_that_is_let_go_is_not_taught_what_it_was_taught_before(corrido
     model._polaug.champion.let_go()
     model.learn(100, reset_num_timesteps=False)
     assert forgot == [True]
+
+
+@pytest.mark.parametrize(("given", "taught", "let_go"), [({}, 5, 1), ({"n_steps": 3}, 3, 3)])
+def test_long_returns_end_with_the_lessons_and_a_users_own_stay(given, taught, let_go, tmp_path, corridor, guide):
+    settings = Augmentation(explorer=guide, teach_every=10_000)  # and so it stays let go
+    model = augment(DQN)("MlpPolicy", corridor(False), augmentation=settings, learning_starts=10, **given, **small())
+    model.learn(200)
+    assert model.replay_buffer.n_steps == taught
+    model._polaug.champion.before_lesson()
+    model._polaug.champion.let_go()
+    model.save(tmp_path / "agent")
+    loaded = augment(DQN).load(tmp_path / "agent", env=corridor(False), augmentation=settings)
+    for each in (model, loaded):
+        each.learn(60, reset_num_timesteps=False)
+        assert each._polaug.champion.untaught
+        assert each.replay_buffer.n_steps == let_go

@@ -218,9 +218,20 @@ def test_a_collapse_right_after_a_return_is_not_the_champions():
     assert champion.exams.min() > 40.0
 
 
-def test_a_policy_gradient_has_nothing_to_start_anew_from():
+def test_a_policy_gradient_that_is_let_go_stays_as_it_is():
     agent = Agent()
     champion = Champion(lambda: agent.parameters, agent.write)
     champion.before_lesson()
+    assert champion.taught
     assert not any(key.startswith("initial") for key in champion.state_dict())
-    assert not champion.falls_back
+    agent.parameters["w"].fill_(7.0)
+    champion.let_go()
+    assert agent.parameters["w"] == 7.0
+    assert not champion.taught
+    other = Champion(lambda: agent.parameters, agent.write)
+    other.load_state_dict(champion.state_dict())
+    for each in (champion, other):
+        assert each.untaught
+        assert each.gave_up
+    examined(champion, agent, 50.0, 8)
+    assert not any(examined(champion, agent, -90.0, 12, start=40_000))  # and is not brought back

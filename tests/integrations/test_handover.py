@@ -9,6 +9,7 @@ import torch
 from polaug.config import Augmentation
 from polaug.integrations.champion import Champion
 from polaug.integrations.handover import Handover
+from polaug.integrations.standing import Episode
 
 
 def drive(explorer_return, agent_return, episodes=200, length=50, n=1, **settings):
@@ -212,13 +213,13 @@ def test_lessons_do_not_wait_for_the_first_exam_and_are_examined():
             assert handover.teaching > 0.0
 
 
-def taught(explorer, agent, episodes=400, n=1, length=50):
-    """An agent with a replay buffer whose weight is 0 before its first lesson and 1 after it.
+def taught(explorer, agent, episodes=400, n=1, length=50, drifts=True):
+    """An agent, with a replay buffer if it `drifts`, whose weight is 0 before its first lesson and 1 after it.
 
     `explorer` and `agent` give the mean returns of their episodes from the number of those so far.
     """
     weights = {"weight": torch.zeros(1)}
-    champion = Champion(lambda: weights, lambda best: weights["weight"].copy_(best["weight"]), drifts=True)
+    champion = Champion(lambda: weights, lambda best: weights["weight"].copy_(best["weight"]), drifts=drifts)
     handover = Handover(Augmentation(), steers=True, automatic=True, tau_e=None, warm_up=0, champion=champion)
     handover.begin(n)
     champion.before_lesson()
@@ -318,3 +319,34 @@ def test_an_agent_starts_anew_after_the_lessons_of_a_teacher_that_has_learnt_not
     if let_go:
         assert not len(handover._exams.returns)  # these were another agent's
         handover.let_go(handover.steps - ago)  # once is enough
+
+
+def test_a_policy_gradient_is_let_go_as_it_is_and_hardly_disturbed_from_then_on():
+    handover, champion, _ = taught(wavers(), lambda k, champion: 0.0, episodes=200, drifts=False)
+    exams = handover._exams.returns.copy()
+    handover.let_go(handover.steps - 3_000)
+    assert champion.untaught
+    assert np.array_equal(handover._exams.returns, exams)  # it is the same agent
+    assert handover.share == handover._exam_share == 0.01
+    assert handover.teaching == handover.holding(handover.steps - 1) == 0.0
+
+
+def test_neither_a_lucky_streak_nor_a_better_start_is_learning():
+    def learnt(returns, best=400.0):
+        handover, _, _ = taught(lambda k: 0.0, lambda k, champion: 0.0, episodes=0)
+        for total in returns:
+            handover._record(Episode(0, total, 50, by_explorer=True, exam=False))
+        for total in (best, -300.0, -300.0, -300.0):  # the agent was that good once
+            handover._record(Episode(0, total, 50, by_explorer=False, exam=False))
+        return handover.explorer_learnt
+
+    rng = np.random.default_rng(0)
+    noisy = np.concatenate([[-380.0, -348.0, -273.0], rng.normal(-250.0, 100.0, size=300)])
+    assert noisy[3:].reshape(-1, 4).mean(axis=1).max() > -150.0
+    assert not learnt(noisy)
+    assert not learnt(noisy, best=noisy.max())
+    better = np.concatenate([[-200.0, -200.0, -180.0], rng.normal(-110.0, 12.0, size=8)])
+    assert learnt(better, best=-85.0)
+    assert not learnt(better)  # somebody has shown that this was not much
+    assert not learnt(np.full(20, -200.0))
+    assert not learnt([])

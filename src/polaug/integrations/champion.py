@@ -5,9 +5,10 @@ its noise hides what it can. So every change stands trial: exams that are clearl
 champion back, exams that are better crown a new one. Own updates of an agent that had to be brought back are made
 more rarely, until they make it better. A policy gradient climbs the return of its noisy episodes: while these are
 better than under the champion it is on its way, whatever its exams say; and if it was brought back in vain time and
-again it is left alone for good, since some tasks are learnt through valleys. Agents with a replay buffer can also start
-anew: where the teacher has learnt nothing, its lessons are only in the way, and all that was seen is still in the
-buffer. Nothing here knows a training library.
+again it is left alone for good, since some tasks are learnt through valleys. Where the teacher has learnt nothing its
+lessons are only in the way, and the agent is let go. One with a replay buffer starts anew from before its first lesson,
+since all that was seen is still in the buffer; a policy gradient goes on from where it is. Nothing here knows a
+training library.
 """
 
 from __future__ import annotations
@@ -58,8 +59,10 @@ class Champion:
         self._setbacks = 0  # of these, since it was crowned
         self.gave_up = False
         """Whether it no longer looks after the agent."""
+        self.taught = False
+        """Whether the agent has had lessons since it was last let go."""
         self.untaught = False
-        """Whether it has let the agent go with the parameters that it had before its first lesson."""
+        """Whether it has let the agent go."""
         self._noisy = np.nan  # mean return of noisy episodes when it was crowned, or soon after
 
     @property
@@ -93,8 +96,9 @@ class Champion:
         """The agent is about to be taught: whoever was let go is looked after again."""
         if self.untaught:
             self.untaught = self.gave_up = False
-        if self.drifts and not self._initial:
+        if self.drifts and not self.taught:
             self._initial = self._copy()
+        self.taught = True
 
     def enter(self, total: float, step: int, scale: float, noisy: float = np.nan) -> bool:
         """Take in an exam; returns come from a range of width `scale`, the latest `noisy` episodes had that mean.
@@ -131,19 +135,15 @@ class Champion:
         return True
 
     @property
-    def taught(self) -> bool:
-        """The agent has parameters from before its lessons to start anew from."""
-        return bool(self._initial)
-
-    @property
     def falls_back(self) -> bool:
         """Its own learning has ruined a taught agent twice since it was best."""
         return self.taught and self._setbacks >= _TWICE
 
     def let_go(self) -> None:
-        """Back to the parameters from before the first lesson, and no more interference until the next."""
-        self._write(self._initial)
-        self.untaught = True
+        """No more interference until the next lesson; with a replay buffer, back to before the first."""
+        if self.drifts:
+            self._write(self._initial)
+        self.untaught, self.taught = True, False
         self._initial = {}
         self.abdicate()
 
@@ -184,7 +184,8 @@ class Champion:
         state: State = {}
         for kind, kept in (("best", self._best), ("initial", self._initial)):
             state |= prefixed(kind, {name: tensor.cpu().numpy().copy() for name, tensor in kept.items()})
-        counters = np.array([self._credit, self.returns_to_it, self._setbacks, self.gave_up, self.untaught], np.int64)
+        states = (self.gave_up, self.untaught, self.taught)
+        counters = np.array([self._credit, self.returns_to_it, self._setbacks, *states], np.int64)
         exams = {"record": self._record.copy(), "trial": self._trial.copy(), "at": self._at.copy()}
         return state | exams | {"counters": counters, "noisy": np.array(self._noisy)}
 
@@ -192,8 +193,8 @@ class Champion:
         """Go on from `state_dict`."""
         self._best, self._initial = (self._parameters(part(kind, state)) for kind in ("best", "initial"))
         self._record, self._trial, self._at = (state[name].copy() for name in ("record", "trial", "at"))
-        self._credit, self.returns_to_it, self._setbacks, gave_up, untaught = (int(c) for c in state["counters"])
-        self.gave_up, self.untaught = bool(gave_up), bool(untaught)
+        self._credit, self.returns_to_it, self._setbacks = (int(c) for c in state["counters"][:3])
+        self.gave_up, self.untaught, self.taught = (bool(c) for c in state["counters"][3:])
         self._noisy = float(state["noisy"])
 
     def _parameters(self, arrays: State) -> dict[str, torch.Tensor]:

@@ -124,7 +124,7 @@ class Handover(Standing):
             return
         self._spell, self._hope, self._led = length, -np.inf, False
         self._clear()
-        self._first = np.full(1, -np.inf)  # it is too late to see how the explorer began
+        self._assured = self._peak = np.inf  # it is too late to see how the explorer began
         if self._champion is not None:
             self._champion.abdicate()
 
@@ -152,8 +152,8 @@ class Handover(Standing):
                 self._without_lead = self._tries = self._lost = 0
 
     def let_go(self, taught_at: int) -> None:
-        """Let an agent start anew whose last lesson, at the step `taught_at`, was long ago and from a teacher that has
-        learnt nothing, unless it is near the best that was ever seen.
+        """Let an agent go whose last lesson, at the step `taught_at`, was long ago and from a teacher that has learnt
+        nothing, unless it is near the best that was ever seen.
         """
         over = self.steps - taught_at > _OVER and len(self._exams.returns) >= EXAMS
         if self._champion is None or not over or not self._champion.taught or not self._automatic:
@@ -164,7 +164,8 @@ class Handover(Standing):
     def _let_go(self) -> None:
         assert self._champion is not None  # whoever calls has asked it
         self._champion.let_go()
-        self._start_anew()
+        if self._champion.drifts:
+            self._start_anew()
 
     def _assign(self, env: int) -> None:
         """Give the next episode to whoever is behind its share of recent steps."""
@@ -194,6 +195,8 @@ class Handover(Standing):
         """Share of the agent's steps that are exams: of no use to an on-policy loss, but they tell."""
         if not self._steers or not self._automatic or self._tau_e is not None:
             return 0.0
+        if self._dismissed:
+            return _LEAST_TRIALS
         if self._champion is not None and self._champion.gave_up:
             return self._settings.trial_share
         useful = self._champion is not None and self._champion.drifts  # to an agent that learns from any step
@@ -221,6 +224,8 @@ class Handover(Standing):
             return 1.0 if self.steps < (self._tau_e or 0) else 0.0
         if self.steps < self._warm_up:
             return 1.0
+        if self._dismissed:
+            return _LEAST_TRIALS
         if self.explorer_leads:
             return max(_LEAST_LEAD_SHARE, _LEAD_SHARE * self._fading)
         if self._patient:

@@ -15,11 +15,10 @@ _LATEST = 4  # of them say whether it has fallen behind: a taught one changes fa
 _SURE = 6  # are needed to say that it leads: exams that end with a lucky streak flatter
 _WINDOW = 8  # recent episodes that speak for an actor
 _FAR, _NEAR = 0.2, 0.1  # of the range of returns
-_FIRST, _LEARNT = (
-    3,
-    0.25,
-)  # episodes that show how the explorer began; of its own range: what it must have gained on them
-_ENOUGH, _CLEAR = 4, 1.5  # episodes that prove a level; standard deviations of them that it must lie above the first
+_FIRST = 3  # episodes that show how the explorer began
+_SAFELY = 3.5  # standard deviations by which a whole window must lie above them
+_ON_THE_WAY = 0.6  # of the way from them to the best return ever seen
+_ENOUGH = 4  # episodes that prove a level
 _TOP = 0.05  # of the range of all returns: nobody was better
 
 
@@ -57,11 +56,11 @@ class Standing:
     def _clear(self) -> None:
         self._explorer, self._agent, self._exams = _Record(), _Record(), _Record(EXAMS)
         self._range = np.array([np.inf, -np.inf])  # of all returns
-        self._own = np.array([np.inf, -np.inf])  # of the explorer's
         self._form = -np.inf  # the best mean of three episodes of the explorer, slowly forgotten
         self._first = np.zeros(0)  # returns of its first episodes
         self._best = -np.inf  # its best mean
-        self._peak = np.array([-np.inf, 0.0])  # its best mean of at least four, and their standard deviation
+        self._peak = -np.inf  # its best mean of a whole window
+        self._assured = -np.inf  # the most that hardly an episode of a whole window can have been below
 
     def _record(self, episode: Episode) -> None:
         record = self._explorer if episode.by_explorer else self._exams if episode.exam else self._agent
@@ -69,10 +68,10 @@ class Standing:
         self._range = np.array([min(self._range[0], episode.total), max(self._range[1], episode.total)])
         if episode.by_explorer:
             self._first = np.append(self._first, episode.total)[:_FIRST]
-            self._own = np.array([min(self._own[0], episode.total), max(self._own[1], episode.total)])
             last = self._explorer.returns
-            if len(last) >= _ENOUGH and last.mean() > self._peak[0]:
-                self._peak = np.array([last.mean(), last.std()])
+            if len(last) == _WINDOW:
+                self._peak = max(self._peak, float(last.mean()))
+                self._assured = max(self._assured, float(last.mean() - _SAFELY * last.std()))
             self._form = max(self._form - 0.02 * self.scale, float(self._explorer.returns[-3:].mean()))
 
     @property
@@ -137,12 +136,17 @@ class Standing:
 
     @property
     def explorer_learnt(self) -> bool:
-        """The explorer has become much better than it was in its first episodes, or nobody was ever better."""
+        """The explorer became safely better than it was in its first episodes, and it or its pupil got most of the way
+        from there to the best that was ever seen; or nobody was ever better.
+
+        The mean of a window alone would not do: where returns are noisy, some window is lucky. Nor would being better
+        than at first: who explores begins worse than one who does anything.
+        """
         if not len(self._first):
             return False
-        peak, spread = self._peak
-        least = max(_LEARNT * float(self._own[1] - self._own[0]), _CLEAR * spread)
-        return bool(peak - self._first.mean() > least) or self.explorer_unrivalled
+        first, level = float(self._first.mean()), float(self._level.mean()) if len(self._level) else -np.inf
+        far = max(self._peak, level) >= first + _ON_THE_WAY * (self._range[1] - first)
+        return (self._assured > first and bool(far)) or self.explorer_unrivalled
 
     @property
     def explorer_unrivalled(self) -> bool:
@@ -166,14 +170,14 @@ class Standing:
 
     def _standing_state(self) -> State:
         return {"explorer": self._explorer.returns.copy(), "agent": self._agent.returns.copy(),
-                "exam_returns": self._exams.returns.copy(), "range": np.append(self._range, [self._form, self._best]),
-                "first": self._first.copy(), "own": self._own.copy(), "peak": self._peak.copy()}  # fmt: skip
+                "exam_returns": self._exams.returns.copy(), "first": self._first.copy(),
+                "range": np.append(self._range, [self._form, self._best, self._peak, self._assured])}  # fmt: skip
 
     def _load_standing(self, state: State) -> None:
-        if state["range"].shape != (4,):
+        if state["range"].shape != (6,):
             raise StateError("handover: wrong shapes. The state is damaged.")
         for record, name in ((self._explorer, "explorer"), (self._agent, "agent"), (self._exams, "exam_returns")):
             record.returns = state[name].copy()
-        self._first, self._own, self._peak = (state[name].copy() for name in ("first", "own", "peak"))
+        self._first = state["first"].copy()
         self._range = state["range"][:2].copy()
-        self._form, self._best = (float(mean) for mean in state["range"][2:])
+        self._form, self._best, self._peak, self._assured = (float(level) for level in state["range"][2:])

@@ -52,9 +52,11 @@ class AugmentedAgent(_Host):
 
     _polaug: Companion | None
     _action_variable: str  # of SB3's collection loop
+    _n_steps_are_ours: bool  # whether the transfer has asked for n-step returns, not the user
 
     def __init__(self, *args: Any, augmentation: Augmentation | None = DEFAULT, **kwargs: Any) -> None:
         self._polaug = None if augmentation is None else Companion(augmentation)
+        self._n_steps_are_ours = False
         if self._polaug is not None:
             kwargs = self._with_n_step(args, kwargs)
         super().__init__(*args, **kwargs)
@@ -70,6 +72,7 @@ class AugmentedAgent(_Host):
         given = set(kwargs) | set(list(parameters)[: len(args)])
         if "n_steps" in given or not transfer_class(settings.transfer, family_of(cls)).n_step:
             return kwargs
+        self._n_steps_are_ours = True
         return kwargs | {"n_steps": settings.n_step}
 
     @property

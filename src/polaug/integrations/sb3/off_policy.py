@@ -64,8 +64,14 @@ class AugmentedOffPolicy(AugmentedAgent, _Host):
 
     def train(self, gradient_steps: int, *args: Any, **kwargs: Any) -> None:
         """The agent's own update, left out at times if earlier ones have ruined it."""
-        if self._polaug is None or not self._polaug.attached or not self._polaug.rests():
-            super().train(gradient_steps, *args, **kwargs)
+        if self._polaug is not None and self._polaug.attached:
+            if self._polaug.rests():
+                return
+            if self._n_steps_are_ours and self.n_steps > 1:
+                # Long returns go with lessons: they say what the explorer got, not what the agent would get.
+                n = 1 if self._polaug.champion.untaught else self.n_steps
+                self.replay_buffer.n_steps = n  # type: ignore[union-attr]
+        super().train(gradient_steps, *args, **kwargs)
 
     def _best_action(self) -> NDArray[Any]:
         """What the agent would do without exploration noise."""

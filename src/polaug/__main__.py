@@ -1,0 +1,8 @@
+"""`python -m polaug` is the command `polaug`."""
+
+import sys
+
+from polaug.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())
