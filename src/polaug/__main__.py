@@ -4,5 +4,5 @@ import sys
 
 from polaug.cli import main
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # worker processes import this file too
     sys.exit(main())

@@ -313,4 +313,4 @@ def test_it_runs_as_a_module_and_does_not_wait_for_torch():
     code = "import sys; from polaug import cli; cli.main(['list']); assert 'torch' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "explorers" in done.stdout
-    subprocess.run([sys.executable, "-m", "polaug.cli", "--version"], check=True, capture_output=True)
+    subprocess.run([sys.executable, "-m", "polaug", "--version"], check=True, capture_output=True)

@@ -134,7 +134,7 @@ def test_ctrl_c_leaves_a_folder_to_go_on_from(tmp_path):
              "--workers", "1", "--out", str(tmp_path)]  # fmt: skip
     # A shell that runs the tests in the background has them ignore Ctrl-C, and children inherit that.
     process = subprocess.Popen(
-        [sys.executable, "-m", "polaug.cli", *words], stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-m", "polaug", *words], stderr=subprocess.PIPE, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     until = time.monotonic() + 120

@@ -1,8 +1,0 @@
-"""`python -m polaug.cli`."""
-
-import sys
-
-from polaug.cli import main
-
-if __name__ == "__main__":  # worker processes import this file too
-    sys.exit(main())
