@@ -30,7 +30,8 @@ def test_looking_ahead_equals_the_matrix_form(env_id, kernel):
     explorer, states = trained(env_id)
     look = look_ahead.look_ahead if kernel == "compiled" else look_ahead.look_ahead.py_func
     laws, vision = explorer._member._visions[0]
-    z = np.clip((states[-5:].astype(float) - laws.centre) * laws.inverse, -3.0, 3.0)
+    many = states[-look_ahead.FEW - 4 :].astype(float)  # of a few the matrix form would be a loop too
+    z = np.clip((many - laws.centre) * laws.inverse, -3.0, 3.0)
     expected = look_ahead.values_of(laws, vision, z, 0.99)
     for row, wanted in zip(z, expected, strict=True):
         q = np.zeros(len(wanted))

@@ -197,14 +197,15 @@ def test_off_policy_actions_of_several_axes(cls, corridor, guide):
 def test_value_based_agents_get_n_step_returns_unless_told_otherwise(corridor, guide, tmp_path):
     settings = Augmentation(explorer=guide)
     model = augment(DQN)("MlpPolicy", corridor(), augmentation=settings, buffer_size=1000, **small())
-    assert (model.n_steps, type(model.replay_buffer).__name__) == (5, "NStepReplayBuffer")
+    assert (model.n_steps, model.replay_buffer.n_steps) == (5, 5)
     told = augment(DQN)("MlpPolicy", corridor(), augmentation=settings, buffer_size=1000, n_steps=1, **small())
     assert told.n_steps == 1
     model.save(tmp_path / "a")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         again = augment(DQN).load(tmp_path / "a", env=corridor(), augmentation=settings)
-    assert type(again.replay_buffer).__name__ == "NStepReplayBuffer"
+    assert type(again.replay_buffer) is type(model.replay_buffer)
+    assert again.replay_buffer.n_steps == 5
 
 
 @pytest.mark.parametrize("cls", [PPO, DQN])

@@ -3,7 +3,7 @@
 import itertools
 
 import numpy as np
-from stable_baselines3 import DQN
+from stable_baselines3 import DQN, SAC
 
 from polaug.config import Augmentation
 from polaug.integrations import augment
@@ -50,3 +50,34 @@ def test_whether_there_is_something_to_teach_is_asked_once_an_episode(corridor, 
     monkeypatch.setattr(kind, "teaching", property(lambda self: asked.append(1) or plain(self)))
     agent.learn(1000)
     assert len(asked) < 400
+
+
+def updates_and_lessons(agent, steps):
+    """Gradient steps of the agent's own, and minibatches of lessons."""
+    taught, teach = [], agent._polaug.transfer.repeat
+
+    def repeat(weight):
+        log = teach(weight)
+        taught.append(log.get("lesson_batches", 0.0))
+        return log
+
+    agent._polaug.transfer.repeat = repeat
+    agent.learn(steps)
+    return agent._n_updates, taught
+
+
+def test_lessons_take_the_place_of_own_updates_where_these_train_nothing_else(corridor, guide):
+    settings = {"teach_batches": 10, "teach_every": 100}
+    own, taught = updates_and_lessons(model(corridor, guide, **settings), 1000)
+    assert sum(taught) > 10
+    least, most = (1000 - 20) // 4 - sum(taught), (1000 - 20) // 4 + 10 - sum(taught[:-1])
+    assert least - 2 <= own <= most
+
+
+def test_lessons_of_an_actor_leave_its_critic_all_updates(corridor, guide):
+    agent = augment(SAC)("MlpPolicy", corridor(continuous=True), device="cpu", seed=0, learning_starts=20,
+                         policy_kwargs={"net_arch": [8]}, augmentation=Augmentation(guide, teach_batches=10,
+                                                                                    teach_every=100))  # fmt: skip
+    own, taught = updates_and_lessons(agent, 300)
+    assert sum(taught) > 0
+    assert own == 300 - 20

@@ -82,7 +82,7 @@ def test_the_table_lists_every_file_and_nothing_else():
 
     import polaug.transfer as package
 
-    helpers = {"__init__", "base", "episodes", "first_layer", "labels", "memory", "optimizer"}
+    helpers = {"__init__", "base", "drawn", "episodes", "first_layer", "labels", "memory", "optimizer"}
     assert {p.stem for p in Path(package.__file__).parent.glob("*.py")} - helpers == set(transfers()) == set(METHODS)
     for name, cls in METHODS.items():
         assert cls.__module__ == f"polaug.transfer.{name}"

@@ -9,7 +9,7 @@ from polaug.exploration.base import Batch, FloatArray
 from polaug.exploration.dynamics import Dynamics, Laws, Sample
 from polaug.exploration.geometry import bumps
 from polaug.exploration.imagination import FOUND, LOST, SEARCHING, Hopes, imagine
-from polaug.exploration.look_ahead import count_visit, hopeful_values, look_ahead_each, values_of
+from polaug.exploration.look_ahead import FEW, count_visit, hopeful_values, look_ahead_each, values_of
 from polaug.exploration.member import Member
 from polaug.exploration.proven import Proven, Visions, restored_visions, visions_state
 from polaug.exploration.returns import Returns
@@ -19,7 +19,6 @@ from polaug.state import State, captured, checked, part, prefixed
 
 _FIRST, _GROWTH, _LONGEST = 25, 0.15, 500  # steps before the first fit; then this share of the steps so far, at most
 _FADE = 4.0  # episodes after which half of the optimism beyond the best return is gone
-_FEW = 16  # states up to which a compiled loop is faster than matrix products
 _KEEP = 4  # Q̂ is the mean over the last visions: refits seldom err alike
 _ACTING = 2  # of them are asked at every step, which must be fast
 
@@ -105,7 +104,7 @@ class Imaginer(Member):
         """The completed Q (n, N), mean over the last visions, without the optimism that only acting needs."""
         q = np.zeros((len(flat), self._n_actions))
         for laws, vision in self._visions:
-            if len(flat) <= _FEW:
+            if len(flat) <= FEW:
                 look_ahead_each(laws, vision, flat, self._gamma, q)
                 continue
             z = np.clip((flat - laws.centre) * laws.inverse, -3.0, 3.0)

@@ -18,6 +18,7 @@ from polaug.exploration.geometry import polynomial, single_bumps
 from polaug.exploration.trodden import depth_at
 
 NOVELTY_RIDGE = 0.1
+FEW = 16  # states up to which a compiled loop is faster than matrix products
 
 
 class Vision(NamedTuple):
@@ -40,6 +41,8 @@ class Vision(NamedTuple):
 
 def foresee(laws: Laws, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Next state (n, A, d), reward, termination probability and reward on it (n, A) of every action at z (n, d)."""
+    if len(z) <= FEW:
+        return foresee_each(laws, z)
     d = z.shape[1]
     change = np.tensordot(polynomial(np.ascontiguousarray(z)), laws.by_action, (1, 1))  # (n, A, d + 1)
     change += (wave_features(z * laws.relevance, laws.frequencies, laws.phases) @ laws.by_wave)[:, None, :]
@@ -55,6 +58,46 @@ def foresee(laws: Laws, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArr
 
 
 @compiled
+def foresee_each(laws: Laws, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """`foresee` state by state: for a few, calls cost more than numbers."""
+    n, d = z.shape
+    A, P = laws.by_action.shape[0], laws.by_action.shape[1]
+    following, reward = np.empty((n, A, d)), np.empty((n, A))
+    ends, last_reward = np.zeros((n, A)), np.zeros((n, A))
+    monomials = polynomial(z)
+    there = np.empty((1, d))
+    for i in range(n):
+        base = np.zeros(d + 1)
+        for f in range(laws.frequencies.shape[0]):
+            angle = laws.phases[f]
+            for k in range(d):
+                angle += laws.frequencies[f, k] * z[i, k] * laws.relevance[k]
+            wave = math.cos(angle) * WAVE_SIZE
+            for k in range(d + 1):
+                base[k] += wave * laws.by_wave[f, k]
+        for a in range(A):
+            reward[i, a] = base[d]
+            for p in range(P):
+                reward[i, a] += monomials[i, p] * laws.by_action[a, p, d]
+            for k in range(d):
+                change = base[k]
+                for p in range(P):
+                    change += monomials[i, p] * laws.by_action[a, p, k]
+                there[0, k] = min(max(z[i, k] + change, -BEYOND), BEYOND)
+                following[i, a, k] = there[0, k]
+            if laws.ends:
+                logit = 0.0
+                after = polynomial(there)[0]
+                for p in range(P):
+                    logit += after[p] * laws.ending[p]
+                ends[i, a] = 1.0 / (1.0 + math.exp(-min(max(logit, -30.0), 30.0)))
+                last_reward[i, a] = laws.last_reward[0]
+                for k in range(d):
+                    last_reward[i, a] += laws.last_reward[1 + k] * there[0, k]
+    return following, reward, ends, last_reward
+
+
+@compiled
 def look_ahead(
     laws: Laws, vision: Vision, z: FloatArray, gamma: float, q: FloatArray, novelty: FloatArray, leads: FloatArray,
     ask: bool,
@@ -65,28 +108,13 @@ def look_ahead(
     d, A, P = z.shape[0], laws.by_action.shape[0], laws.by_action.shape[1]
     here = np.empty((1, d))
     here[0] = z
-    monomials = polynomial(here)[0]
-    base = np.zeros(d + 1)
-    for f in range(laws.frequencies.shape[0]):
-        angle = laws.phases[f]
-        for k in range(d):
-            angle += laws.frequencies[f, k] * z[k] * laws.relevance[k]
-        wave = math.cos(angle) * WAVE_SIZE
-        for k in range(d + 1):
-            base[k] += wave * laws.by_wave[f, k]
+    following, reward, ends, last_reward = foresee_each(laws, here)
     m, b = vision.centres.shape[0] // 2, vision.visited.shape[0]
     narrow = (-0.5 / vision.lengths[0] ** 2, -0.5 / vision.lengths[1] ** 2)
     near = np.empty(b)
     there = np.empty((1, d))
     for a in range(A):
-        reward = base[d]
-        for p in range(P):
-            reward += monomials[p] * laws.by_action[a, p, d]
-        for k in range(d):
-            change = base[k]
-            for p in range(P):
-                change += monomials[p] * laws.by_action[a, p, k]
-            there[0, k] = min(max(z[k] + change, -BEYOND), BEYOND)
+        there[0] = following[0, a]
         after = polynomial(there)[0]
         value = 0.0
         for h in range(2):
@@ -115,16 +143,7 @@ def look_ahead(
                     total += vision.certainty[i, j] * near[j]
                 variance += near[i] * total
             novelty[a] = min(max((variance - vision.known) / (vision.novel - vision.known), 0.0), 1.0)
-        ends, last_reward = 0.0, 0.0
-        if laws.ends:
-            logit = 0.0
-            for p in range(P):
-                logit += after[p] * laws.ending[p]
-            ends = 1.0 / (1.0 + math.exp(-min(max(logit, -30.0), 30.0)))
-            last_reward = laws.last_reward[0]
-            for k in range(d):
-                last_reward += laws.last_reward[1 + k] * there[0, k]
-        q[a] += (1.0 - ends) * (reward + gamma * value) + ends * last_reward
+        q[a] += (1.0 - ends[0, a]) * (reward[0, a] + gamma * value) + ends[0, a] * last_reward[0, a]
 
 
 @compiled

@@ -62,7 +62,8 @@ class Handover(Standing):
         self._earlier = np.zeros(0, dtype=np.int64)  # steps of the episodes under way in earlier spells
         self._eras = np.zeros(0, dtype=np.int64)  # how often the agent had been brought back when they began
         self._spell = _SPELL
-        self._recent = np.zeros(3)  # discounted steps: the explorer's, exams, all
+        self._recent = (0.0, 0.0, 0.0)  # discounted steps: the explorer's, exams, all
+        self._driven = self._examined = 0  # environments that the explorer drives, and those with an exam
         self._since_best = 0  # steps since the explorer's mean was best
         self._hope = -np.inf  # its mean when it last earned patience
         self._without_lead, self._tries, self._lost = 0, 0, 0  # steps and episodes of the explorer; lost trials
@@ -79,8 +80,13 @@ class Handover(Standing):
         ahead = self._recent
         for env in range(n):  # as if each had driven a step already, so that the first episodes are spread
             self._assign(env)
-            self._recent = self._recent + np.array([self.drivers[env], self.exams[env], 1.0])
+            explorer, exams, total = self._recent
+            self._recent = (explorer + self.drivers[env], exams + self.exams[env], total + 1.0)
         self._recent = ahead
+        self._count()
+
+    def _count(self) -> None:
+        self._driven, self._examined = int(self.drivers.sum()), int(self.exams.sum())
 
     def step(
         self, rewards: NDArray[np.floating], ended: NDArray[np.bool_], truncated: NDArray[np.bool_] | None = None
@@ -89,14 +95,14 @@ class Handover(Standing):
 
         `truncated` says which of the `ended` a time limit has stopped.
         """
-        n = len(self.drivers)
-        driven = int(self.drivers.sum())
+        n, kept = len(self.drivers), 1.0 - min(1.0, len(self.drivers) / _HORIZON)
         self.steps += n
-        self.explorer_steps += driven
-        self._recent = self._recent * (1.0 - min(1.0, n / _HORIZON)) + (driven, int(self.exams.sum()), n)
+        self.explorer_steps += self._driven
+        explorer, exams, total = self._recent
+        self._recent = (explorer * kept + self._driven, exams * kept + self._examined, total * kept + n)
         self._since_best += n
-        self._since_exam = 0 if self.exams.any() else self._since_exam + n
-        self._without_lead += driven
+        self._since_exam = 0 if self._examined else self._since_exam + n
+        self._without_lead += self._driven
         self._totals += rewards
         self._lengths += 1
         over = ended | (self._lengths >= self._spell)
@@ -116,6 +122,7 @@ class Handover(Standing):
             self._earlier[env] = 0 if ended[env] else self._earlier[env] + episode.length
             self._totals[env], self._lengths[env] = 0.0, 0
             self._assign(env)
+        self._count()
         return episodes
 
     def _learn_limit(self, length: int) -> None:
@@ -297,7 +304,7 @@ class Handover(Standing):
     def state_dict(self) -> State:
         """Everything but the episodes under way: environments restart."""
         return self._standing_state() | {
-            "recent": self._recent.copy(), "hope": np.array(self._hope),
+            "recent": np.array(self._recent), "hope": np.array(self._hope),
             "counters": np.array(
                 [self.steps, self.explorer_steps, self._since_best, self._without_lead, self._lost, self._led,
                  self._falls, self._fell_at, self._since_exam, self._tries],
@@ -314,7 +321,8 @@ class Handover(Standing):
         if len(counters) != 10 or state["recent"].shape != (3,):
             raise StateError("handover: wrong shapes. The state is damaged.")
         self._load_standing(state)
-        self._recent = state["recent"].copy()
+        explorer, exams, total = (float(number) for number in state["recent"])
+        self._recent = (explorer, exams, total)
         self._hope = float(state["hope"])
         self.steps, self.explorer_steps, self._since_best, self._without_lead, self._lost = counters[:5]
         self._led = bool(counters[5])
@@ -323,3 +331,4 @@ class Handover(Standing):
         self._totals, self._lengths = state["totals"].astype(float), state["lengths"].astype(np.int64)
         self._spell, self._earlier = int(state["spell"]), state["earlier"].astype(np.int64)
         self._eras = state["eras"].astype(np.int64)
+        self._count()

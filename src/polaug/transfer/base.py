@@ -28,6 +28,7 @@ Tensor = torch.Tensor
 
 _LABELLED = 8  # batches that a lesson labels at most,
 _PASSES = 5  # and how often it goes over them
+_FEWER = 4  # times fewer returns than labels in a minibatch
 _LECTURES = 4  # full lessons whose labels are kept: Q̂ wavers, and their votes average it out
 
 
@@ -196,16 +197,22 @@ class Lessons(Transfer):
         if self._first.fit(inputs, self.rng):
             self._optimizer.forget()
         factor = input_factor(inputs)
-        total, apart = 0.0, 0.0
-        for k in range(batches):
-            chosen = torch.from_numpy(self.rng.integers(len(states), size=size))
+        # Drawn for the whole lesson at once: a small network's step costs less than the calls around it.
+        self._draw(batches, size // _FEWER)
+        rows = torch.from_numpy(self.rng.integers(len(states), size=(batches, size)))
+        total, apart = torch.zeros(()), torch.zeros(())
+        for k, chosen in enumerate(rows):
             loss, distance = self._loss(inputs[chosen], targets[chosen])
             # A lesson ends with small steps: at a constant rate the borders between actions jitter.
             self._optimizer.step(loss, factor, 1.0 - k / batches)
-            total, apart = total + float(loss.detach()), apart + float(distance.detach())
-        self._disagreement = apart / batches
+            total, apart = total + loss.detach().cpu(), apart + distance.detach().cpu()
+        self._disagreement = float(apart) / batches
         self.student.sync()
-        return {"lesson_loss": total / batches, "disagreement": self._disagreement, "lesson_batches": float(batches)}
+        return {"lesson_loss": float(total) / batches, "disagreement": self._disagreement,
+                "lesson_batches": float(batches)}  # fmt: skip
+
+    def _draw(self, batches: int, size: int) -> None:
+        """Draw what so many minibatches will need of the past besides labelled states, `size` rows each."""
 
     def _label(self, n: int) -> None:
         """Ask Q̂ about n of the states."""

@@ -40,7 +40,7 @@ class Distil(Margin):
         apart = (values.argmax(dim=1) != targets.argmax(dim=1)).float().mean()
         return -(targets * log_probs).sum(dim=1).mean(), apart
 
-    def _judged(self, values: Tensor, taken: NDArray[Any]) -> Tensor:
+    def _judged(self, values: Tensor, taken: Tensor) -> Tensor:
         """The best value, but all are drawn alike: a return says how good a state is, and must not change the order."""
         mean = values.mean(dim=1)
         return mean + (values.max(dim=1).values - mean).detach()

@@ -21,6 +21,7 @@ from polaug.config import Augmentation
 from polaug.exploration import Explorer, Transitions
 from polaug.state import State, part, prefixed
 from polaug.transfer.base import Lessons, Student, Tensor
+from polaug.transfer.drawn import DrawnReturns
 from polaug.transfer.episodes import FinishedEpisodes
 from polaug.transfer.labels import SoftLabels
 
@@ -39,6 +40,7 @@ class Kickstart(Lessons):
         super().__init__(settings, student, explorer, rng)
         self._labels = SoftLabels(student, explorer)
         self._episodes = FinishedEpisodes(student.gamma, _RETURNS, whole_tails=True)
+        self._returns: DrawnReturns
         self._exams = np.zeros(0)  # since the critic last lost or regained its say
         self._critic_speaks = student.critic is not None
 
@@ -78,12 +80,12 @@ class Kickstart(Lessons):
     def _loss(self, observations: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         if self.student.log_probs is not None:
             loss, apart = _discrete(self.student.log_probs(observations), targets, self.settings.smoothing)
-            return loss + self._value_loss(len(observations)), apart
+            return loss + self._value_loss(), apart
         assert self.student.gaussian is not None  # every policy has one of the two
         mean, log_std = self.student.gaussian(observations)
         if self.student.critic is None:
             loss, apart = _continuous(mean, log_std, targets, 2.0 * self.settings.smoothing)
-            return loss + self._value_loss(len(observations)), apart
+            return loss + self._value_loss(), apart
         square = (mean - targets).square()
         agreed = self._agreed(observations, mean, targets) if self._critic_speaks else 1.0
         return (agreed * square).mean(), _apart(square)
@@ -95,15 +97,16 @@ class Kickstart(Lessons):
             said, done = (self.student.critic(observations, a).min(dim=1).values for a in (targets, own))
         return (said > done).float()[:, None]
 
-    def _value_loss(self, n: int) -> Tensor | float:
+    def _value_loss(self) -> Tensor | float:
         """Distance of V to returns, in units of their spread."""
-        if not len(self._episodes) or self.student.baseline is None:
+        past = self._returns.next()
+        if past is None or self.student.baseline is None:
             return 0.0
-        raw, _, returns = self._episodes.rows(self.rng.integers(len(self._episodes), size=n))
-        scale = self.student.reward_scale()
-        unit = max(float(returns.std()) * scale, 1e-9)
-        values = self.student.baseline(self.student.tensor(raw))
-        return torch.nn.functional.smooth_l1_loss(values / unit, values.new_tensor(returns * scale / unit))
+        unit = max(self._returns.spread, 1e-9)
+        return torch.nn.functional.smooth_l1_loss(self.student.baseline(past.states) / unit, past.returns / unit)
+
+    def _draw(self, batches: int, size: int) -> None:
+        self._returns = DrawnReturns(self._episodes, self.student, self.rng, batches, size)
 
     def state_dict(self) -> State:
         """Also the returns."""

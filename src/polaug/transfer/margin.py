@@ -17,6 +17,7 @@ from polaug.config import Augmentation
 from polaug.exploration import Explorer, Transitions
 from polaug.state import State, part, prefixed
 from polaug.transfer.base import Lessons, Student, Tensor
+from polaug.transfer.drawn import DrawnReturns
 from polaug.transfer.episodes import FinishedEpisodes
 
 _RETURNS = 0.3  # weight of the distance to the returns: their size would drown the differences between actions
@@ -32,6 +33,7 @@ class Margin(Lessons):
     def __init__(self, settings: Augmentation, student: Student, explorer: Explorer, rng: np.random.Generator) -> None:
         super().__init__(settings, student, explorer, rng)
         self._episodes = FinishedEpisodes(student.gamma, settings.memory, best_half=True, whole_tails=True)
+        self._returns: DrawnReturns
         self._levelled = False
 
     def watch(self, transitions: Transitions) -> None:
@@ -54,20 +56,19 @@ class Margin(Lessons):
 
     def _loss(self, observations: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         assert self.student.values is not None  # value-based agents have them
-        scale, n = self.student.reward_scale(), len(observations)
-        returns: NDArray[Any] | None = None
-        if len(self._episodes):  # one pass through the network for both parts of the loss
-            raw, taken, returns = self._episodes.rows(self.rng.integers(len(self._episodes), size=n))
-            observations = torch.cat([observations, self.student.tensor(raw)])
+        n, past = len(observations), self._returns.next()
+        if past is not None:  # one pass through the network for both parts of the loss
+            observations = torch.cat([observations, past.states])
         output = self.student.values(observations)
-        spread = 0.0 if returns is None else float(returns.std()) * scale
-        unit = max(spread, float(output[:n].detach().std(dim=0).mean()), 1e-9)
+        unit = max(self._returns.spread, float(output[:n].detach().std(dim=0).mean()), 1e-9)
         loss, apart = self._choice_loss(output[:n], targets, unit)
-        if returns is not None:
-            own = self._judged(output[n:], taken)
-            far = torch.nn.functional.smooth_l1_loss(own / unit, own.new_tensor(returns * scale / unit))
-            loss = loss + _RETURNS * far
+        if past is not None:
+            own = self._judged(output[n:], past.actions)
+            loss = loss + _RETURNS * torch.nn.functional.smooth_l1_loss(own / unit, past.returns / unit)
         return loss, apart
+
+    def _draw(self, batches: int, size: int) -> None:
+        self._returns = DrawnReturns(self._episodes, self.student, self.rng, batches, size)
 
     def repeat(self, weight: float) -> dict[str, float]:
         """A young network starts from the mean return instead of climbing down to it for a thousand minibatches."""
@@ -80,9 +81,9 @@ class Margin(Lessons):
             self._levelled = True
         return super().repeat(weight)
 
-    def _judged(self, values: Tensor, taken: NDArray[Any]) -> Tensor:
+    def _judged(self, values: Tensor, taken: Tensor) -> Tensor:
         """What is drawn to the return: the value of the action taken."""
-        return values.gather(1, self.student.actions(taken)[:, :1].long())[:, 0]
+        return values.gather(1, taken[:, :1].long())[:, 0]
 
     def _choice_loss(self, values: Tensor, targets: Tensor, unit: float) -> tuple[Tensor, Tensor]:
         best = targets[:, None]

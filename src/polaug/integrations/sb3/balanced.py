@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from stable_baselines3.common import buffers
 from stable_baselines3.common.buffers import ReplayBuffer
 
+from polaug.integrations.sb3 import n_step
 from polaug.transfer.balance import balanced
 
 if TYPE_CHECKING:
@@ -60,15 +60,9 @@ class BalancedReplayBuffer(BalancedSampling, ReplayBuffer):
 BALANCED: dict[type[ReplayBuffer], type[ReplayBuffer]] = {ReplayBuffer: BalancedReplayBuffer}
 
 
-def n_step_buffer() -> type[ReplayBuffer] | None:
-    """SB3's n-step buffer, where its version has one."""
-    found: type[ReplayBuffer] | None = getattr(buffers, "NStepReplayBuffer", None)
-    return found
+if n_step.n_step_buffer() is not None:
 
+    class BalancedNStepReplayBuffer(BalancedSampling, n_step.CompiledNStepReplayBuffer):
+        """The n-step replay buffer with balanced sampling."""
 
-if n_step_buffer() is not None:
-
-    class BalancedNStepReplayBuffer(BalancedSampling, buffers.NStepReplayBuffer):
-        """SB3's n-step replay buffer with balanced sampling."""
-
-    BALANCED[buffers.NStepReplayBuffer] = BalancedNStepReplayBuffer
+    BALANCED[n_step.CompiledNStepReplayBuffer] = BalancedNStepReplayBuffer

@@ -46,6 +46,7 @@ class Companion:
         self._queue: list[Transitions] = []  # steps of the agent that the explorer has not looked at yet
         self._learns = True  # whether it still learns from them; decided anew when an episode ends
         self._since_lesson = self._taught_at = self._updates = 0
+        self._owed = 0  # own updates that the last lesson is in place of
         self._idle = False  # whether there is nothing to teach
         self._log: dict[str, float] = {}
 
@@ -82,7 +83,8 @@ class Companion:
         if not transfer.hands_over_by_itself:
             tau_e = TAU_E if tau_e is None else tau_e
             self._tau_q = TAU_Q if self._tau_q is None else self._tau_q
-        drifts = family_of(type(model)) != "policy_gradient"
+        family = family_of(type(model))
+        self._all_is_taught, drifts = family == "value_based", family != "policy_gradient"
         warm_up = int(model.learning_starts) if drifts else 0
         self.champion = Champion(lambda: parameters_of(model), lambda best: put_parameters(model, best), drifts=drifts)
         handover = Handover(settings, steers=explorer.steers, automatic=transfer.hands_over_by_itself, tau_e=tau_e,
@@ -216,10 +218,18 @@ class Companion:
             self._log = self._guarded("teach", lambda: self.transfer.teach(weight))
         else:
             self._log = self.transfer.repeat(self.handover.holding(self._taught_at))
+        # A lesson takes the place of as many of the agent's own updates, where these train nothing else (an actor's
+        # critic): together they cost what the own ones alone did.
+        self._owed = int(self._log.get("lesson_batches", 0)) if self._all_is_taught else 0
         self.champion.changed(wholly=False)
 
-    def rests(self) -> bool:
-        """Whether the agent should leave out the update that it is about to make, since earlier ones have ruined it."""
+    def rests(self, gradient_steps: int) -> bool:
+        """Whether the agent should leave out the update that it is about to make: a lesson was in its place, or earlier
+        ones have ruined it.
+        """
+        if self._owed >= gradient_steps:
+            self._owed -= gradient_steps
+            return True
         self._updates += 1
         return self._updates % self.champion.pace != 0
 
@@ -265,7 +275,7 @@ class Companion:
 
     def _counters(self) -> list[int]:
         flags = int(self._learns) + 2 * int(self._idle)
-        return [self._since_lesson, self._taught_at, flags, len(self._queue), self._updates]
+        return [self._since_lesson, self._taught_at, flags, len(self._queue), self._updates, self._owed]
 
     def _restore(self, state: State) -> None:
         if "since_lesson" not in state:
@@ -281,7 +291,7 @@ class Companion:
             self.champion.load_state_dict(part("champion", state))
             self.transfer.rng = restored_generator(state["generator"])
             counters = [int(number) for number in state["since_lesson"]]
-            self._since_lesson, self._taught_at, flags, queued, self._updates = counters
+            self._since_lesson, self._taught_at, flags, queued, self._updates, self._owed = counters
             self._learns, self._idle, queue = bool(flags & 1), bool(flags & 2), part("queue", state)
             steps = {name: np.split(rows, queued) for name, rows in queue.items()}
             self._queue = [Transitions(**{name: steps[name][t] for name in steps}) for t in range(queued)]

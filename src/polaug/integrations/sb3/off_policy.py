@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
+from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
 from polaug.errors import invalid
+from polaug.integrations.sb3 import n_step
 from polaug.integrations.sb3.agent import AugmentedAgent
-from polaug.integrations.sb3.balanced import BALANCED, n_step_buffer
+from polaug.integrations.sb3.balanced import BALANCED
 from polaug.transfer.balance import Balance
 
 if TYPE_CHECKING:
@@ -27,18 +30,23 @@ class AugmentedOffPolicy(AugmentedAgent, _Host):
 
     def _setup_model(self) -> None:
         super()._setup_model()
-        if self._polaug is not None and self.replay_buffer_class is n_step_buffer():
+        if self._polaug is not None and self.replay_buffer_class is n_step.n_step_buffer():
             self.replay_buffer_class = None  # `n_steps` says it all; with the class SB3 would warn on loading
+            self._swap_buffer(n_step.CompiledNStepReplayBuffer)
         if self._polaug is not None and self._polaug.attached and isinstance(self._polaug.transfer, Balance):
             self._balance()
 
     def _balance(self) -> None:
-        """Swap the buffer that was just built, still empty, for one that draws from both kinds of rollouts."""
+        """Draw from both kinds of rollouts."""
         plain = type(self.replay_buffer)
         if plain not in BALANCED:
             raise invalid("transfer", '"balance" needs SB3\'s own replay buffer', plain.__name__,
                           "Leave replay_buffer_class out.")  # fmt: skip
-        self.replay_buffer = BALANCED[plain](
+        self._swap_buffer(BALANCED[plain])
+
+    def _swap_buffer(self, cls: type[ReplayBuffer]) -> None:
+        """Put another one in place of the buffer that was just built, still empty."""
+        self.replay_buffer = cls(
             self.buffer_size, self.observation_space, self.action_space, device=self.device, n_envs=self.n_envs,
             **self.replay_buffer_kwargs,
         )  # fmt: skip
@@ -63,9 +71,9 @@ class AugmentedOffPolicy(AugmentedAgent, _Host):
         return actions, stored
 
     def train(self, gradient_steps: int, *args: Any, **kwargs: Any) -> None:
-        """The agent's own update, left out at times if earlier ones have ruined it."""
+        """The agent's own update, left out where a lesson was in its place, or if earlier ones have ruined it."""
         if self._polaug is not None and self._polaug.attached:
-            if self._polaug.rests():
+            if self._polaug.rests(gradient_steps):
                 return
             if self._n_steps_are_ours and self.n_steps > 1:
                 # Long returns go with lessons: they say what the explorer got, not what the agent would get.
@@ -76,7 +84,15 @@ class AugmentedOffPolicy(AugmentedAgent, _Host):
     def _best_action(self) -> NDArray[Any]:
         """What the agent would do without exploration noise."""
         assert self._last_obs is not None  # SB3 has reset the environments
-        return self.predict(self._last_obs, deterministic=True)[0]
+        if isinstance(self.action_space, spaces.Box):
+            return self.predict(self._last_obs, deterministic=True)[0]
+        # As `predict`, which walks through all modules at every call to switch them to evaluation.
+        policy = self.policy
+        if policy.training:
+            policy.set_training_mode(False)
+        with torch.no_grad():
+            chosen = policy._predict(policy.obs_to_tensor(self._last_obs)[0], deterministic=True)
+        return np.asarray(chosen.cpu().numpy())
 
 
 def _replaced(actions: NDArray[Any] | None, rows: NDArray[np.bool_], others: NDArray[Any]) -> NDArray[Any]:

@@ -125,8 +125,9 @@ class AugmentedOnPolicy(AugmentedAgent, _Host):
         actions: torch.Tensor | None = None
         if not special.all():
             actions = forward(observations, deterministic)[0]
+        distribution = policy.get_distribution(observations)
         if exams.any():
-            actions = _replaced(actions, exams, policy._predict(observations, deterministic=True))
+            actions = _replaced(actions, exams, distribution.mode())
         if drivers.any():
             taken = companion.act()
             if isinstance(self.action_space, spaces.Box) and policy.squash_output:
@@ -136,9 +137,10 @@ class AugmentedOnPolicy(AugmentedAgent, _Host):
             actions = _replaced(actions, drivers, torch.as_tensor(taken, device=observations.device).to(kind))
         assert actions is not None  # somebody drives
         # Value and log-probability belong to the action that is taken, whoever chose it; SB3's Gaussians are flat.
+        values = policy.predict_values(observations)
         if not isinstance(self.action_space, spaces.Box):
-            return actions, *policy.evaluate_actions(observations, actions)[:2]
-        values, log_probs, _ = policy.evaluate_actions(observations, actions.reshape(len(actions), -1))
+            return actions, values, distribution.log_prob(actions)
+        log_probs = distribution.log_prob(actions.reshape(len(actions), -1))
         return actions.reshape(-1, *self.action_space.shape), values, log_probs
 
     def train(self) -> None:

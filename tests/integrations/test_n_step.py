@@ -1,0 +1,49 @@
+"""The compiled n-step buffer gives what Stable-Baselines3's own gives."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from stable_baselines3.common.buffers import NStepReplayBuffer
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+
+from polaug.integrations.sb3.n_step import CompiledNStepReplayBuffer
+
+SPACES = (gym.spaces.Box(-1.0, 1.0, (3,)), gym.spaces.Discrete(2))
+
+
+def filled(cls, rows, size, n_steps=5, seed=0):
+    rng = np.random.default_rng(seed)
+    buffer = cls(size, *SPACES, n_envs=2, n_steps=n_steps, gamma=0.9)
+    for _ in range(rows):
+        dones = rng.random(2) < 0.1
+        infos = [{"TimeLimit.truncated": bool(done and rng.random() < 0.5)} for done in dones]
+        states = rng.normal(size=(2, 2, 3))
+        buffer.add(*states, rng.integers(2, size=2), rng.normal(size=2), dones, infos)
+    return buffer
+
+
+def sample(buffer, seed, env=None):
+    np.random.seed(seed)  # noqa: NPY002 (SB3's own generator)
+    return buffer.sample(64, env=env)
+
+
+@pytest.mark.parametrize(("rows", "size"), [(40, 100), (250, 100), (200, 100)], ids=["young", "wrapped", "just full"])
+@pytest.mark.parametrize("n_steps", [1, 5])
+def test_samples_are_those_of_stable_baselines3(rows, size, n_steps):
+    theirs, ours = (filled(cls, rows, size, n_steps) for cls in (NStepReplayBuffer, CompiledNStepReplayBuffer))
+    for seed in range(20):
+        expected, got = sample(theirs, seed), sample(ours, seed)
+        for name in expected._fields:
+            one, other = getattr(expected, name), getattr(got, name)
+            assert one.dtype == other.dtype, name
+            torch.testing.assert_close(other, one, atol=1e-6, rtol=1e-6)
+
+
+def test_under_normalisation_too():
+    env = VecNormalize(DummyVecEnv([lambda: gym.make("CartPole-v1")]))
+    env.obs_rms.mean, env.obs_rms.var = np.full(3, 0.5), np.full(3, 4.0)
+    env.ret_rms.var = np.array(9.0)
+    theirs, ours = (filled(cls, 50, 100) for cls in (NStepReplayBuffer, CompiledNStepReplayBuffer))
+    torch.testing.assert_close(sample(ours, 0, env).rewards, sample(theirs, 0, env).rewards)
+    assert not torch.allclose(sample(ours, 0, env).rewards, sample(ours, 0).rewards)
