@@ -3,7 +3,11 @@
 import itertools
 
 import numpy as np
+import pytest
+import torch
+from sb3_contrib import QRDQN
 from stable_baselines3 import DQN, SAC
+from stable_baselines3.common.env_util import make_vec_env
 
 from polaug.config import Augmentation
 from polaug.integrations import augment
@@ -81,3 +85,35 @@ def test_lessons_of_an_actor_leave_its_critic_all_updates(corridor, guide):
     own, taught = updates_and_lessons(agent, 300)
     assert sum(taught) > 0
     assert own == 300 - 20
+
+
+def test_many_updates_at_a_time_are_replaced_in_part(corridor, guide):
+    options = {"policy_kwargs": {"net_arch": [8]}, "device": "cpu", "seed": 0, "learning_starts": 20}
+    settings = Augmentation(guide, teach_batches=10, teach_every=100)
+    agent = augment(DQN)("MlpPolicy", corridor(), augmentation=settings, train_freq=100, gradient_steps=64, **options)
+    own, taught = updates_and_lessons(agent, 1000)
+    assert sum(taught[:-1]) > 0
+    assert 640 - sum(taught) <= own <= 640 - sum(taught[:-1])
+
+
+@pytest.mark.parametrize("cls", [DQN, QRDQN])
+@pytest.mark.parametrize("environments", [1, 3])
+def test_an_exam_is_what_the_agent_would_do_without_noise(cls, environments, corridor, guide):
+    env = make_vec_env(corridor, environments)
+    agent = augment(cls)("MlpPolicy", env, augmentation=Augmentation(guide), seed=0, device="cpu", learning_starts=20)
+    agent.learn(60)
+    with torch.no_grad():
+        for parameter in agent.policy.parameters():
+            parameter.normal_()  # so that choices differ
+    chosen = []
+    for at in np.linspace(-1.0, 11.0, 40):
+        agent._last_obs = np.array([[at + k, at / 11] for k in range(environments)], np.float32)
+        agent.policy.set_training_mode(True)
+        wanted = agent.policy.predict(agent._last_obs, deterministic=True)[0]
+        agent.policy.set_training_mode(True)
+        got = agent._best_action()
+        assert got.dtype == wanted.dtype
+        np.testing.assert_array_equal(got, wanted)
+        assert not agent.policy.training
+        chosen.extend(got.tolist())
+    assert len(set(chosen)) == 2

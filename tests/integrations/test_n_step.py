@@ -4,9 +4,12 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from stable_baselines3 import DQN
 from stable_baselines3.common.buffers import NStepReplayBuffer
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
+from polaug.config import Augmentation
+from polaug.integrations import augment
 from polaug.integrations.sb3.n_step import CompiledNStepReplayBuffer
 
 SPACES = (gym.spaces.Box(-1.0, 1.0, (3,)), gym.spaces.Discrete(2))
@@ -47,3 +50,30 @@ def test_under_normalisation_too():
     theirs, ours = (filled(cls, 50, 100) for cls in (NStepReplayBuffer, CompiledNStepReplayBuffer))
     torch.testing.assert_close(sample(ours, 0, env).rewards, sample(theirs, 0, env).rewards)
     assert not torch.allclose(sample(ours, 0, env).rewards, sample(ours, 0).rewards)
+
+
+def augmented(corridor, guide, **options):
+    options = {"buffer_size": 500, "learning_starts": 20, "policy_kwargs": {"net_arch": [8]}, "device": "cpu"} | options
+    return augment(DQN)("MlpPolicy", corridor(), augmentation=Augmentation(guide), seed=0, **options)
+
+
+def test_a_buffer_that_was_saved_with_the_agent_keeps_its_rows(corridor, guide, tmp_path):
+    model = augmented(corridor, guide).learn(100)
+    model.save(tmp_path / "a", include=["replay_buffer"])
+    loaded = augment(DQN).load(tmp_path / "a", env=corridor(), augmentation=Augmentation(guide))
+    assert loaded.replay_buffer.size() == 100
+
+
+def test_a_buffer_class_of_the_users_own_is_saved_and_loaded(corridor, guide, tmp_path):
+    own = {"replay_buffer_class": NStepReplayBuffer, "replay_buffer_kwargs": {"n_steps": 3, "gamma": 0.9}}
+    augmented(corridor, guide, **own).save(tmp_path / "a")
+    loaded = augment(DQN).load(tmp_path / "a", env=corridor(), augmentation=Augmentation(guide))
+    assert loaded.replay_buffer.n_steps == 3
+
+
+@pytest.mark.filterwarnings("ignore:.n_steps=3. is ignored")  # SB3 warns when it loads a file of its own
+def test_the_long_returns_of_a_plain_agent_stay_its_users(corridor, guide, tmp_path):
+    DQN("MlpPolicy", corridor(), buffer_size=500, n_steps=3, device="cpu").save(tmp_path / "a")
+    loaded = augment(DQN).load(tmp_path / "a", env=corridor(), augmentation=Augmentation(guide))
+    assert (loaded.n_steps, loaded._n_steps_are_ours) == (3, False)
+    assert augmented(corridor, guide)._n_steps_are_ours

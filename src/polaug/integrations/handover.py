@@ -131,7 +131,7 @@ class Handover(Standing):
             return
         self._spell, self._hope, self._led = length, -np.inf, False
         self._clear()
-        self._assured = self._peak = np.inf  # it is too late to see how the explorer began
+        self._first, self._assured, self._peak = np.zeros(1), np.inf, np.inf  # too late to see how the explorer began
         if self._champion is not None:
             self._champion.abdicate()
 
@@ -144,7 +144,7 @@ class Handover(Standing):
         ):
             self._exams.returns = self._champion.exams[-EXAMS:]
             self._falls, self._fell_at = self._falls + 1, self.steps
-            if self._champion.falls_back and not (self.explorer_leads or self.explorer_learnt or self._grown_up):
+            if self._champion.falls_back:
                 self._let_go()
         self._tries += episode.by_explorer
         if self.explorer_leads:
@@ -159,17 +159,16 @@ class Handover(Standing):
                 self._without_lead = self._tries = self._lost = 0
 
     def let_go(self, taught_at: int) -> None:
-        """Let an agent go whose last lesson, at the step `taught_at`, was long ago and from a teacher that has learnt
-        nothing, unless it is near the best that was ever seen.
-        """
+        """Let an agent go whose last lesson, at the step `taught_at`, was long ago."""
         over = self.steps - taught_at > _OVER and len(self._exams.returns) >= EXAMS
-        if self._champion is None or not over or not self._champion.taught or not self._automatic:
-            return
-        if not (self.explorer_leads or self.explorer_learnt or self._grown_up or self._at_the_top):
+        if self._champion is not None and over and self._champion.taught and self._automatic:
             self._let_go()
 
     def _let_go(self) -> None:
+        """Unless its teacher has learnt something, or the agent is far above it or near the best ever seen."""
         assert self._champion is not None  # whoever calls has asked it
+        if self.explorer_leads or self.explorer_learnt or self._grown_up or self._at_the_top:
+            return
         self._champion.let_go()
         if self._champion.drifts:
             self._start_anew()

@@ -20,6 +20,8 @@ from polaug.config import Augmentation
 from polaug.errors import invalid
 from polaug.exploration import Explorer, Transitions
 from polaug.state import State, part, prefixed
+from polaug.transfer.drawn import DrawnReturns
+from polaug.transfer.episodes import FinishedEpisodes
 from polaug.transfer.first_layer import FirstLayers
 from polaug.transfer.memory import Memory
 from polaug.transfer.optimizer import TeachingOptimizer, input_factor
@@ -115,7 +117,7 @@ class Transfer(ABC):
         """
 
     def forget(self) -> None:  # noqa: B027 (most need nothing)
-        """The agent has its parameters from before the first lesson again."""
+        """The agent was let go: what it was taught counts no more, and it may have its first parameters again."""
 
     def restart(self) -> None:  # noqa: B027 (most need nothing)
         """Environments have been reset: what was under way has no end."""
@@ -144,7 +146,12 @@ class Transfer(ABC):
 
 
 class Lessons(Transfer):
-    """Base of the ways that distil Q̂'s choices: supervised minibatches on the states seen by either actor."""
+    """Base of the ways that distil Q̂'s choices: supervised minibatches on the states seen by either actor, and values
+    drawn to the returns of `_episodes`.
+    """
+
+    _episodes: FinishedEpisodes
+    _returns: DrawnReturns  # of the lesson under way
 
     def __init__(self, settings: Augmentation, student: Student, explorer: Explorer, rng: np.random.Generator) -> None:
         super().__init__(settings, student, explorer, rng)
@@ -198,7 +205,7 @@ class Lessons(Transfer):
             self._optimizer.forget()
         factor = input_factor(inputs)
         # Drawn for the whole lesson at once: a small network's step costs less than the calls around it.
-        self._draw(batches, size // _FEWER)
+        self._returns = DrawnReturns(self._episodes, self.student, self.rng, batches, size // _FEWER)
         rows = torch.from_numpy(self.rng.integers(len(states), size=(batches, size)))
         total, apart = torch.zeros(()), torch.zeros(())
         for k, chosen in enumerate(rows):
@@ -210,9 +217,6 @@ class Lessons(Transfer):
         self.student.sync()
         return {"lesson_loss": float(total) / batches, "disagreement": self._disagreement,
                 "lesson_batches": float(batches)}  # fmt: skip
-
-    def _draw(self, batches: int, size: int) -> None:
-        """Draw what so many minibatches will need of the past besides labelled states, `size` rows each."""
 
     def _label(self, n: int) -> None:
         """Ask Q̂ about n of the states."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 
-from polaug.transfer.base import Student
 from polaug.transfer.episodes import FinishedEpisodes
+
+if TYPE_CHECKING:  # base.py draws from here
+    from polaug.transfer.base import Student
 
 
 class Past(NamedTuple):

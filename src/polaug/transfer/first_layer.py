@@ -58,7 +58,7 @@ class FirstLayers:
         return True
 
     def forget(self) -> None:
-        """The network is as it was born."""
+        """The network may be another one."""
         self._width, self._lessons = np.zeros(0), 0
 
     @property

@@ -21,7 +21,6 @@ from polaug.config import Augmentation
 from polaug.exploration import Explorer, Transitions
 from polaug.state import State, part, prefixed
 from polaug.transfer.base import Lessons, Student, Tensor
-from polaug.transfer.drawn import DrawnReturns
 from polaug.transfer.episodes import FinishedEpisodes
 from polaug.transfer.labels import SoftLabels
 
@@ -40,7 +39,6 @@ class Kickstart(Lessons):
         super().__init__(settings, student, explorer, rng)
         self._labels = SoftLabels(student, explorer)
         self._episodes = FinishedEpisodes(student.gamma, _RETURNS, whole_tails=True)
-        self._returns: DrawnReturns
         self._exams = np.zeros(0)  # since the critic last lost or regained its say
         self._critic_speaks = student.critic is not None
 
@@ -104,9 +102,6 @@ class Kickstart(Lessons):
             return 0.0
         unit = max(self._returns.spread, 1e-9)
         return torch.nn.functional.smooth_l1_loss(self.student.baseline(past.states) / unit, past.returns / unit)
-
-    def _draw(self, batches: int, size: int) -> None:
-        self._returns = DrawnReturns(self._episodes, self.student, self.rng, batches, size)
 
     def state_dict(self) -> State:
         """Also the returns."""

@@ -17,7 +17,6 @@ from polaug.config import Augmentation
 from polaug.exploration import Explorer, Transitions
 from polaug.state import State, part, prefixed
 from polaug.transfer.base import Lessons, Student, Tensor
-from polaug.transfer.drawn import DrawnReturns
 from polaug.transfer.episodes import FinishedEpisodes
 
 _RETURNS = 0.3  # weight of the distance to the returns: their size would drown the differences between actions
@@ -33,7 +32,6 @@ class Margin(Lessons):
     def __init__(self, settings: Augmentation, student: Student, explorer: Explorer, rng: np.random.Generator) -> None:
         super().__init__(settings, student, explorer, rng)
         self._episodes = FinishedEpisodes(student.gamma, settings.memory, best_half=True, whole_tails=True)
-        self._returns: DrawnReturns
         self._levelled = False
 
     def watch(self, transitions: Transitions) -> None:
@@ -66,9 +64,6 @@ class Margin(Lessons):
             own = self._judged(output[n:], past.actions)
             loss = loss + _RETURNS * torch.nn.functional.smooth_l1_loss(own / unit, past.returns / unit)
         return loss, apart
-
-    def _draw(self, batches: int, size: int) -> None:
-        self._returns = DrawnReturns(self._episodes, self.student, self.rng, batches, size)
 
     def repeat(self, weight: float) -> dict[str, float]:
         """A young network starts from the mean return instead of climbing down to it for a thousand minibatches."""

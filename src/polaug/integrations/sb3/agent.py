@@ -48,7 +48,7 @@ else:
 
 
 class AugmentedAgent(_Host):
-    """Mixed in before an SB3 class. Everything added lives in `_polaug`; None there is the plain agent to the bit."""
+    """Mixed in before an SB3 class. What is added lives in `_polaug`; None there is the plain agent to the bit."""
 
     _polaug: Companion | None
     _action_variable: str  # of SB3's collection loop
@@ -147,6 +147,8 @@ class AugmentedAgent(_Host):
                 companion = Companion(Augmentation.from_json(str(state["augmentation"])), state)
             except KeyError as fault:
                 raise StateError(f"{path}: the augmentation's part lacks {fault}. Load another file.") from fault
+        if state is None:  # `n_steps` of a plain agent are its user's
+            kwargs["_n_steps_are_ours"] = False
         return super().load(path, env, *args, **kwargs, _polaug=companion)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from stable_baselines3.common import buffers
 from stable_baselines3.common.buffers import ReplayBuffer
 
 from polaug.integrations.sb3 import n_step
@@ -65,4 +66,4 @@ if n_step.n_step_buffer() is not None:
     class BalancedNStepReplayBuffer(BalancedSampling, n_step.CompiledNStepReplayBuffer):
         """The n-step replay buffer with balanced sampling."""
 
-    BALANCED[n_step.CompiledNStepReplayBuffer] = BalancedNStepReplayBuffer
+    BALANCED[buffers.NStepReplayBuffer] = BalancedNStepReplayBuffer

@@ -223,15 +223,16 @@ class Companion:
         self._owed = int(self._log.get("lesson_batches", 0)) if self._all_is_taught else 0
         self.champion.changed(wholly=False)
 
-    def rests(self, gradient_steps: int) -> bool:
-        """Whether the agent should leave out the update that it is about to make: a lesson was in its place, or earlier
-        ones have ruined it.
+    def due(self, gradient_steps: int) -> int:
+        """How many of the updates that the agent is about to make are left: a lesson was in the place of some, or
+        earlier ones have ruined it, and all are left out for once.
         """
-        if self._owed >= gradient_steps:
-            self._owed -= gradient_steps
-            return True
+        replaced = min(self._owed, gradient_steps)
+        self._owed -= replaced
+        if replaced == gradient_steps:
+            return 0
         self._updates += 1
-        return self._updates % self.champion.pace != 0
+        return 0 if self._updates % self.champion.pace else gradient_steps - replaced
 
     def statistics(self) -> dict[str, float]:
         """Scalars to log."""

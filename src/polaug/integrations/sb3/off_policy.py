@@ -14,7 +14,7 @@ from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from polaug.errors import invalid
 from polaug.integrations.sb3 import n_step
 from polaug.integrations.sb3.agent import AugmentedAgent
-from polaug.integrations.sb3.balanced import BALANCED
+from polaug.integrations.sb3.balanced import BALANCED, BalancedSampling
 from polaug.transfer.balance import Balance
 
 if TYPE_CHECKING:
@@ -30,22 +30,24 @@ class AugmentedOffPolicy(AugmentedAgent, _Host):
 
     def _setup_model(self) -> None:
         super()._setup_model()
-        if self._polaug is not None and self.replay_buffer_class is n_step.n_step_buffer():
+        if self._polaug is None:
+            return
+        if self.replay_buffer_class is n_step.n_step_buffer() and self.n_steps > 1:
             self.replay_buffer_class = None  # `n_steps` says it all; with the class SB3 would warn on loading
-            self._swap_buffer(n_step.CompiledNStepReplayBuffer)
-        if self._polaug is not None and self._polaug.attached and isinstance(self._polaug.transfer, Balance):
-            self._balance()
-
-    def _balance(self) -> None:
-        """Draw from both kinds of rollouts."""
         plain = type(self.replay_buffer)
-        if plain not in BALANCED:
-            raise invalid("transfer", '"balance" needs SB3\'s own replay buffer', plain.__name__,
-                          "Leave replay_buffer_class out.")  # fmt: skip
-        self._swap_buffer(BALANCED[plain])
+        if self._polaug.attached and isinstance(self._polaug.transfer, Balance):
+            if plain not in BALANCED and not issubclass(plain, BalancedSampling):
+                raise invalid("transfer", '"balance" needs SB3\'s own replay buffer', plain.__name__,
+                              "Leave replay_buffer_class out.")  # fmt: skip
+            self._swap_buffer(BALANCED.get(plain, plain))
+        elif plain is n_step.n_step_buffer():
+            self._swap_buffer(n_step.CompiledNStepReplayBuffer)
 
     def _swap_buffer(self, cls: type[ReplayBuffer]) -> None:
-        """Put another one in place of the buffer that was just built, still empty."""
+        """Put another one in place of a buffer that was just built; one that was loaded with its rows stays."""
+        assert self.replay_buffer is not None  # SB3 has built it
+        if self.replay_buffer.size():
+            return
         self.replay_buffer = cls(
             self.buffer_size, self.observation_space, self.action_space, device=self.device, n_envs=self.n_envs,
             **self.replay_buffer_kwargs,
@@ -73,7 +75,8 @@ class AugmentedOffPolicy(AugmentedAgent, _Host):
     def train(self, gradient_steps: int, *args: Any, **kwargs: Any) -> None:
         """The agent's own update, left out where a lesson was in its place, or if earlier ones have ruined it."""
         if self._polaug is not None and self._polaug.attached:
-            if self._polaug.rests(gradient_steps):
+            gradient_steps = self._polaug.due(gradient_steps)
+            if not gradient_steps:
                 return
             if self._n_steps_are_ours and self.n_steps > 1:
                 # Long returns go with lessons: they say what the explorer got, not what the agent would get.

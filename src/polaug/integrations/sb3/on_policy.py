@@ -11,6 +11,7 @@ import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common.buffers import DictRolloutBuffer, RolloutBuffer
+from stable_baselines3.common.distributions import Distribution
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
 from polaug.integrations.sb3.agent import AugmentedAgent
@@ -125,7 +126,7 @@ class AugmentedOnPolicy(AugmentedAgent, _Host):
         actions: torch.Tensor | None = None
         if not special.all():
             actions = forward(observations, deterministic)[0]
-        distribution = policy.get_distribution(observations)
+        distribution, values = _outputs(policy, observations)
         if exams.any():
             actions = _replaced(actions, exams, distribution.mode())
         if drivers.any():
@@ -137,7 +138,6 @@ class AugmentedOnPolicy(AugmentedAgent, _Host):
             actions = _replaced(actions, drivers, torch.as_tensor(taken, device=observations.device).to(kind))
         assert actions is not None  # somebody drives
         # Value and log-probability belong to the action that is taken, whoever chose it; SB3's Gaussians are flat.
-        values = policy.predict_values(observations)
         if not isinstance(self.action_space, spaces.Box):
             return actions, values, distribution.log_prob(actions)
         log_probs = distribution.log_prob(actions.reshape(len(actions), -1))
@@ -152,6 +152,14 @@ class AugmentedOnPolicy(AugmentedAgent, _Host):
                 return
             self._polaug.champion.changed(wholly=True)
         super().train()
+
+
+def _outputs(policy: Any, observations: torch.Tensor) -> tuple[Distribution, torch.Tensor]:
+    """The policy's distribution of actions and its value, by one pass, as in its own forward."""
+    features = policy.extract_features(observations)
+    pi, vf = (features, features) if policy.share_features_extractor else features
+    distribution = policy._get_action_dist_from_latent(policy.mlp_extractor.forward_actor(pi))
+    return distribution, policy.value_net(policy.mlp_extractor.forward_critic(vf))
 
 
 def _replaced(actions: torch.Tensor | None, rows: NDArray[np.bool_], others: torch.Tensor) -> torch.Tensor:
