@@ -243,7 +243,7 @@ def taught(explorer, agent, episodes=400, n=1, length=50, drifts=True):
 
 def falls(level):
     """Ruined by its own updates again and again."""
-    return lambda k, champion: -100.0 if k % 40 >= 30 and not champion.untaught else level
+    return lambda k, champion: -100.0 if k >= 80 and k % 40 >= 30 and not champion.untaught else level
 
 
 def wavers():
@@ -387,5 +387,23 @@ def test_nobody_is_let_go_when_the_beginning_was_judged_in_another_way():
     for _ in range(8):
         handover._record(Episode(0, 0.0, 2_000, by_explorer=False, exam=True))
     handover._record(Episode(0, 500.0, 2_000, by_explorer=False, exam=False))
+    handover.let_go(handover.steps - 3_000)
+    assert not champion.untaught
+
+
+def test_an_agent_that_was_taught_something_is_not_let_go():
+    """Its explorer was as good from the start, so that it cannot be seen to have learnt."""
+    learns = lambda k, champion: -100.0 if k < 60 else 0.0  # noqa: E731 (as the others)
+    handover, champion, weight = taught(wavers(), learns, episodes=300)
+    assert handover._novice.mean() < -90.0
+    assert not handover.explorer_learnt
+    handover.let_go(handover.steps - 3_000)
+    assert not champion.untaught
+    assert weight == 1.0
+
+
+def test_nobody_is_let_go_before_it_is_known_what_an_untaught_agent_does():
+    handover, champion, _ = taught(wavers(), lambda k, champion: 0.0, episodes=200)
+    handover._novice = handover._novice[:2]
     handover.let_go(handover.steps - 3_000)
     assert not champion.untaught

@@ -167,7 +167,7 @@ class Handover(Standing):
     def _let_go(self) -> None:
         """Unless its teacher has learnt something, or the agent is far above it or near the best ever seen."""
         assert self._champion is not None  # whoever calls has asked it
-        if self.explorer_leads or self.explorer_learnt or self._grown_up or self._at_the_top:
+        if self.explorer_leads or self.explorer_learnt or self._grown_up or self._at_the_top or self._worth_keeping:
             return
         self._champion.let_go()
         if self._champion.drifts:

@@ -19,6 +19,7 @@ _FIRST = 3  # episodes that show how the explorer began
 _SAFELY = 3.5  # standard deviations by which a whole window must lie above them
 _ON_THE_WAY = 0.6  # of the way from them to the best return ever seen
 _ENOUGH = 4  # episodes that prove a level
+_WORTH = 0.25  # of the range of all returns above those of an agent that knows nothing
 _TOP = 0.05  # of the range of all returns: nobody was better
 
 
@@ -58,6 +59,7 @@ class Standing:
         self._range = np.array([np.inf, -np.inf])  # of all returns
         self._form = -np.inf  # the best mean of three episodes of the explorer, slowly forgotten
         self._first = np.zeros(0)  # returns of its first episodes
+        self._novice = np.zeros(0)  # returns of the agent's first noisy episodes
         self._best = -np.inf  # its best mean
         self._peak = -np.inf  # its best mean of a whole window
         self._assured = -np.inf  # the most that hardly an episode of a whole window can have been below
@@ -66,6 +68,8 @@ class Standing:
         record = self._explorer if episode.by_explorer else self._exams if episode.exam else self._agent
         record.add(episode.total)
         self._range = np.array([min(self._range[0], episode.total), max(self._range[1], episode.total)])
+        if not (episode.by_explorer or episode.exam):
+            self._novice = np.append(self._novice, episode.total)[:_FIRST]
         if episode.by_explorer:
             self._first = np.append(self._first, episode.total)[:_FIRST]
             last = self._explorer.returns
@@ -160,6 +164,14 @@ class Standing:
         return len(self._level) > 0 and float(self._level.mean()) >= self._range[1] - _NEAR * self.scale
 
     @property
+    def _worth_keeping(self) -> bool:
+        """The explorer or its pupil was far better than an agent that knows nothing, or that is not known."""
+        if len(self._novice) < _FIRST:
+            return True
+        level = float(self._level.mean()) if len(self._level) else -np.inf
+        return bool(max(self._peak, level) >= self._novice.mean() + _WORTH * self.scale)
+
+    @property
     def far_behind(self) -> bool:
         """The explorer leads by more than a little."""
         return self.explorer_leads and self._explorer.mean - self._level.mean() > _NEAR * self.scale
@@ -170,7 +182,7 @@ class Standing:
 
     def _standing_state(self) -> State:
         return {"explorer": self._explorer.returns.copy(), "agent": self._agent.returns.copy(),
-                "exam_returns": self._exams.returns.copy(), "first": self._first.copy(),
+                "exam_returns": self._exams.returns.copy(), "first": self._first.copy(), "novice": self._novice.copy(),
                 "range": np.append(self._range, [self._form, self._best, self._peak, self._assured])}  # fmt: skip
 
     def _load_standing(self, state: State) -> None:
@@ -178,6 +190,6 @@ class Standing:
             raise StateError("handover: wrong shapes. The state is damaged.")
         for record, name in ((self._explorer, "explorer"), (self._agent, "agent"), (self._exams, "exam_returns")):
             record.returns = state[name].copy()
-        self._first = state["first"].copy()
+        self._first, self._novice = state["first"].copy(), state["novice"].copy()
         self._range = state["range"][:2].copy()
         self._form, self._best, self._peak, self._assured = (float(level) for level in state["range"][2:])

@@ -46,6 +46,7 @@ class Companion:
         self._queue: list[Transitions] = []  # steps of the agent that the explorer has not looked at yet
         self._learns = True  # whether it still learns from them; decided anew when an episode ends
         self._since_lesson = self._taught_at = self._updates = 0
+        self._anew_at = 0  # step at which the agent was let go
         self._owed = 0  # own updates that the last lesson is in place of
         self._idle = False  # whether there is nothing to teach
         self._log: dict[str, float] = {}
@@ -160,7 +161,7 @@ class Companion:
             if self._taught_at:
                 self.handover.let_go(self._taught_at)
             if self.champion.untaught and self._taught_at:
-                self._taught_at = 0
+                self._taught_at, self._anew_at = 0, self.handover.steps
                 self.transfer.forget()
         for episode in episodes:
             if episode.exam and self.handover.teaching > 0.0:
@@ -234,6 +235,11 @@ class Companion:
         self._updates += 1
         return 0 if self._updates % self.champion.pace else gradient_steps - replaced
 
+    @property
+    def steps_anew(self) -> int | None:
+        """Steps since the agent started anew, as if it had never been taught; None if it has not."""
+        return self.handover.steps - self._anew_at if self._anew_at else None
+
     def statistics(self) -> dict[str, float]:
         """Scalars to log."""
         handover = self.handover
@@ -276,7 +282,7 @@ class Companion:
 
     def _counters(self) -> list[int]:
         flags = int(self._learns) + 2 * int(self._idle)
-        return [self._since_lesson, self._taught_at, flags, len(self._queue), self._updates, self._owed]
+        return [self._since_lesson, self._taught_at, flags, len(self._queue), self._updates, self._owed, self._anew_at]
 
     def _restore(self, state: State) -> None:
         if "since_lesson" not in state:
@@ -292,7 +298,7 @@ class Companion:
             self.champion.load_state_dict(part("champion", state))
             self.transfer.rng = restored_generator(state["generator"])
             counters = [int(number) for number in state["since_lesson"]]
-            self._since_lesson, self._taught_at, flags, queued, self._updates, self._owed = counters
+            self._since_lesson, self._taught_at, flags, queued, self._updates, self._owed, self._anew_at = counters
             self._learns, self._idle, queue = bool(flags & 1), bool(flags & 2), part("queue", state)
             steps = {name: np.split(rows, queued) for name, rows in queue.items()}
             self._queue = [Transitions(**{name: steps[name][t] for name in steps}) for t in range(queued)]

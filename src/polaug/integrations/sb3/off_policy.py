@@ -84,6 +84,15 @@ class AugmentedOffPolicy(AugmentedAgent, _Host):
                 self.replay_buffer.n_steps = n  # type: ignore[union-attr]
         super().train(gradient_steps, *args, **kwargs)
 
+    def _on_step(self) -> None:
+        super()._on_step()
+        anew = None if self._polaug is None or not self._polaug.attached else self._polaug.steps_anew
+        schedule = getattr(self, "exploration_schedule", None)
+        if anew is not None and schedule is not None:  # who starts anew also explores anew
+            rate = schedule(max(0.0, 1.0 - anew / self._total_timesteps))
+            self.exploration_rate: float = max(self.exploration_rate, rate)
+            self.logger.record("rollout/exploration_rate", self.exploration_rate)
+
     def _best_action(self) -> NDArray[Any]:
         """What the agent would do without exploration noise."""
         assert self._last_obs is not None  # SB3 has reset the environments
