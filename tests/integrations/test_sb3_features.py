@@ -190,3 +190,26 @@ def test_a_ruined_agent_leaves_out_own_updates():
     model.learn(200, reset_num_timesteps=False)
     assert every == 26  # after each four steps from 12 to 112
     assert model._n_updates - every == pytest.approx(200 / 4 / 4, abs=1)
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_who_starts_anew_explores_anew(anew, corridor, guide):
+    model = augment(DQN)("MlpPolicy", corridor(), augmentation=Augmentation(guide), seed=0, device="cpu",
+                         exploration_fraction=0.2, learning_starts=20, policy_kwargs={"net_arch": [8]})  # fmt: skip
+    rates = []
+
+    def let_go_at_500(values, _):
+        companion = values["self"]._polaug
+        if anew and companion.handover.steps == 500:
+            companion._anew_at = 500
+        rates.append(values["self"].exploration_rate)
+        return True
+
+    model.learn(1000, callback=let_go_at_500)
+    early, then = np.array(rates[1:200]), np.array(rates[501:700])
+    assert early[0] > 0.9
+    assert early[-1] < 0.1
+    if anew:
+        np.testing.assert_allclose(then, early, atol=0.02)
+    assert rates[-1] == pytest.approx(0.05)
+    assert anew or then.max() == pytest.approx(0.05)
