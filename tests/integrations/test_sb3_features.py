@@ -3,6 +3,7 @@
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 from stable_baselines3 import DQN, PPO
 from stable_baselines3.common.callbacks import (
     CallbackList,
@@ -16,6 +17,7 @@ from stable_baselines3.common.monitor import Monitor
 from polaug.config import Augmentation
 from polaug.errors import ExplorerError
 from polaug.integrations import augment
+from polaug.integrations.handover import Handover
 
 
 def small():
@@ -213,3 +215,29 @@ def test_who_starts_anew_explores_anew(anew, corridor, guide):
         np.testing.assert_allclose(then, early, atol=0.02)
     assert rates[-1] == pytest.approx(0.05)
     assert anew or then.max() == pytest.approx(0.05)
+
+
+def test_who_starts_anew_has_an_empty_buffer_and_waits_until_it_fills(corridor, guide, monkeypatch):
+    options = {"learning_starts": 40, "policy_kwargs": {"net_arch": [8]}, "seed": 0, "device": "cpu"}
+    model = augment(DQN)("MlpPolicy", corridor(), augmentation=Augmentation(guide, teach_every=50), **options)
+
+    def let_go(handover, taught_at):
+        if handover.steps >= 200 and handover._champion.taught:
+            handover._champion.let_go()
+
+    monkeypatch.setattr(Handover, "let_go", let_go)
+    monkeypatch.setattr(Handover, "teaching", property(lambda handover: float(handover.steps < 200)))
+    seen = {}
+
+    def look(values, _):
+        anew = values["self"]._polaug.steps_anew
+        if anew is not None:
+            seen[anew] = [parameter.detach().clone() for parameter in values["self"].q_net.parameters()]
+        return True
+
+    model.learn(300, callback=look)
+    anew = model._polaug.steps_anew
+    assert 60 < anew <= 100
+    assert model.replay_buffer.size() == anew + 1  # the step at which it was let go is the first
+    assert all(torch.equal(one, other) for one, other in zip(seen[1], seen[39], strict=True))
+    assert not all(torch.equal(one, other) for one, other in zip(seen[1], seen[60], strict=True))

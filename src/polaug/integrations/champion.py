@@ -6,9 +6,8 @@ champion back, exams that are better crown a new one. Own updates of an agent th
 more rarely, until they make it better. A policy gradient climbs the return of its noisy episodes: while these are
 better than under the champion it is on its way, whatever its exams say; and if it was brought back in vain time and
 again it is left alone for good, since some tasks are learnt through valleys. Where the teacher has learnt nothing its
-lessons are only in the way, and the agent is let go. One with a replay buffer starts anew from before its first lesson,
-since all that was seen is still in the buffer; a policy gradient goes on from where it is. Nothing here knows a
-training library.
+lessons are only in the way, and the agent is let go. One with a replay buffer starts anew from before its first lesson;
+a policy gradient goes on from where it is. Nothing here knows a training library.
 """
 
 from __future__ import annotations

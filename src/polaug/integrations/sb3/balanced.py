@@ -30,6 +30,12 @@ class BalancedSampling(_Buffer):
         self._first = np.zeros(self.n_envs, dtype=np.int64)  # rows ever added, at the start
         self._added = 0
 
+    def reset(self) -> None:
+        """Empty; episodes under way begin here."""
+        super().reset()
+        self.episode_returns[:] = np.nan
+        self._first[:] = self._added
+
     def add(self, *args: Any, **kwargs: Any) -> None:
         """As the parent's; fills in the return of an episode when it ends."""
         row = self.pos

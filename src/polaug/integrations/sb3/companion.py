@@ -162,6 +162,8 @@ class Companion:
                 self.handover.let_go(self._taught_at)
             if self.champion.untaught and self._taught_at:
                 self._taught_at, self._anew_at = 0, self.handover.steps
+                if self.champion.drifts:  # what a curious explorer and its pupil did leads astray for good
+                    model.replay_buffer.reset()
                 self.transfer.forget()
         for episode in episodes:
             if episode.exam and self.handover.teaching > 0.0:

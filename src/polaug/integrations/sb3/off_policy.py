@@ -75,6 +75,9 @@ class AugmentedOffPolicy(AugmentedAgent, _Host):
     def train(self, gradient_steps: int, *args: Any, **kwargs: Any) -> None:
         """The agent's own update, left out where a lesson was in its place, or if earlier ones have ruined it."""
         if self._polaug is not None and self._polaug.attached:
+            anew = self._polaug.steps_anew
+            if anew is not None and anew < self.learning_starts:
+                return  # the buffer fills anew
             gradient_steps = self._polaug.due(gradient_steps)
             if not gradient_steps:
                 return
