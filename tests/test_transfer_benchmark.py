@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from benchmarks import transfer as benchmark
 
-KEYS = {"task", "method", "seed", "steps", "explorer", "evaluations", "seconds", "explorer_share"}
+KEYS = {"task", "method", "seed", "steps", "explorer", "evaluations", "seconds", "explorer_share", "let_go"}
 
 
 def rows(method, levels, *, steps=30_000, task="CartPole-v1", explorer=""):
@@ -55,7 +55,7 @@ def test_the_last_level_is_compared_with_the_plain_agent_of_the_same_budget():
         *rows("ppo+pa", levels + 60, explorer="committee"), *rows("ppo+pa:balance", levels - 1, explorer="committee"),
         *rows("ppo+pa", levels, explorer="random"), *rows("dqn+pa", levels, explorer="committee"),
     ]).splitlines()  # fmt: skip
-    found = {(columns(line)[1], columns(line)[2]): columns(line)[8] for line in lines[2:]}
+    found = {(columns(line)[1], columns(line)[2]): columns(line)[9] for line in lines[2:]}
     assert found["ppo", "30,000"] == found["ppo", "60,000"] == found["dqn+pa", "30,000"] == ""
     assert found["ppo+pa", "30,000"].startswith("+60.0 [")
     assert found["ppo+pa", "30,000"].endswith(": better")
@@ -65,4 +65,4 @@ def test_the_last_level_is_compared_with_the_plain_agent_of_the_same_budget():
 
 def test_few_seeds_allow_no_verdict():
     lines = benchmark.table([*rows("ppo", [400.0]), *rows("ppo+pa", [500.0], explorer="committee")]).splitlines()
-    assert columns(lines[-1])[8] == "+100.0: unclear"
+    assert columns(lines[-1])[9] == "+100.0: unclear"
