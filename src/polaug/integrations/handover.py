@@ -165,7 +165,9 @@ class Handover(Standing):
             self._let_go()
 
     def _let_go(self) -> None:
-        """Unless its teacher has learnt something, or the agent is far above it or near the best ever seen."""
+        """Unless its teacher has learnt something, or the agent is far above it, near the best ever seen or far better
+        than one that knows nothing.
+        """
         assert self._champion is not None  # whoever calls has asked it
         if self.explorer_leads or self.explorer_learnt or self._grown_up or self._at_the_top or self._worth_keeping:
             return
