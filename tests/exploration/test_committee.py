@@ -45,6 +45,12 @@ def test_the_car_reaches_the_flag_in_a_few_episodes():
     assert np.mean([returns[8:] for returns in runs]) > -150
 
 
+def test_doing_nothing_does_not_end_the_search():
+    """Effort costs, and only the flag pays: on this seed the car once stood still for 30 episodes."""
+    returns, _ = play(*committee("MountainCarContinuous-v0", seed=4), episodes=4, seed=4)
+    assert max(returns) > 0
+
+
 def test_the_pole_is_balanced_in_a_few_dozen_episodes():
     env, explorer = committee("CartPole-v1")
     returns, _ = play(env, explorer, episodes=30)

@@ -121,3 +121,27 @@ def test_a_search_never_takes_everything_for_known():
     assert imagination.thresholds(near, imagination.SEARCHING) == (0.1, 1.0)
     assert imagination.thresholds(near, imagination.FOUND) == (0.1, 1.0)
     assert imagination.thresholds(np.zeros(3), imagination.LOST) == (0.1, 1.0)
+
+
+def test_rewards_that_are_all_alike_for_long_are_a_sign_of_idling():
+    explorer, _ = trained("MountainCarContinuous-v0", steps=150)
+    member = explorer._member
+    assert member._at_stake  # effort has cost something, nothing has paid yet
+    assert not member._found
+    now = member._store.steps
+    member._watch_for_idling(np.full(1, -0.05))
+    for _ in range(150):
+        member._watch_for_idling(np.zeros(1))
+    member._watch_for_idling(np.full(1, -0.1))  # an effort: it starts from nought
+    for _ in range(150):
+        member._watch_for_idling(np.zeros(1))
+    assert not member._lost
+    for _ in range(60):
+        member._watch_for_idling(np.zeros(1))
+    assert member._lost
+    assert member._lost_until > now
+    member._returns.best_reward = 100.0
+    assert member._found
+    for _ in range(1000):
+        member._watch_for_idling(np.zeros(1))
+    assert member._alike < 200  # who has found something may stand still

@@ -32,7 +32,7 @@ WAVE_SIZE = 0.3
 """Amplitude of the waves against monomials of size 1: the ridge then prefers the monomials."""
 
 _RIDGE = 1e-3
-_WAVES, _WAVE_LENGTH = 80, 0.5
+_WAVES, _MORE_WAVES, _MOST_WAVES, _WAVE_LENGTH = 80, 40, 240, 0.5  # up to four dimensions, and for each further one
 _CROSSED = 400  # most weights that differ by action: a fit costs their number to the third power
 _TERMINALS = 300  # terminal states kept
 _FRESH = 1000  # unseen transitions kept for the next trial
@@ -71,11 +71,12 @@ class Dynamics:
     _SAVED = ("_relevance", "_error", "_tried", "_directions", "_phases", "_terminal_states", "_terminal_rewards",
               "_terminals", "_fresh_states", "_fresh_features", "_fresh_next", "_n_fresh")  # fmt: skip
 
-    def __init__(self, store: Store, Y: FloatArray, rng: np.random.Generator, *, sample: int = 2000) -> None:
+    def __init__(self, store: Store, Y: FloatArray, rng: np.random.Generator, *, sample: int = 4000) -> None:
         self._store, self._Y, self._rng, self._sample_size = store, Y, rng, sample
         d = store.states.shape[1]
-        self._directions = rng.standard_normal((_WAVES, d))
-        self._phases = rng.uniform(0.0, 2.0 * np.pi, _WAVES)
+        waves = min(_WAVES + _MORE_WAVES * max(d - 4, 0), _MOST_WAVES)
+        self._directions = rng.standard_normal((waves, d))
+        self._phases = rng.uniform(0.0, 2.0 * np.pi, waves)
         self._relevance = np.ones(d)
         self._error, self._tried = np.zeros(d), 0  # squared errors in the environment's units, and on how many steps
         self._terminal_states, self._terminal_rewards = np.zeros((_TERMINALS, d)), np.zeros(_TERMINALS)

@@ -21,16 +21,19 @@ _FIRST, _GROWTH, _LONGEST = 25, 0.15, 500  # steps before the first fit; then th
 _FADE = 4.0  # episodes after which half of the optimism beyond the best return is gone
 _KEEP = 4  # Q̂ is the mean over the last visions: refits seldom err alike
 _ACTING = 2  # of them are asked at every step, which must be fast
+_IDLE, _ASTRAY = 200, 1000  # steps played that all paid the same: for so many steps nothing but the search counts
 
 
 class Imaginer(Member):
     """Dynamics, the visions solved on them, and when to refit."""
 
     name = "model"
-    _SAVED = ("_fit_at", "_stale", "_ended", "_held", "_left", "_toll")
+    _SAVED = ("_fit_at", "_stale", "_ended", "_held", "_left", "_toll", "_usual", "_alike", "_lost_until")
 
-    def __init__(self, store: Store, Y: FloatArray, returns: Returns, rng: np.random.Generator) -> None:
-        self._store, self._returns, self._rng = store, returns, rng
+    def __init__(
+        self, store: Store, Y: FloatArray, returns: Returns, rng: np.random.Generator, *, longest: int = _LONGEST
+    ) -> None:
+        self._store, self._returns, self._rng, self._longest = store, returns, rng, longest
         self._n_actions, self._gamma = len(Y), returns.gamma
         self.dynamics = Dynamics(store, Y, rng)
         self._visions: Visions = []  # newest first
@@ -39,6 +42,8 @@ class Imaginer(Member):
         self._fit_at = _FIRST
         self._stale = True  # whether the newest vision is older than the laws
         self._ended = 0  # episodes
+        self._usual, self._alike = np.nan, 0  # the last reward while playing, and how often in a row it was the same
+        self._lost_until = 0  # step up to which only the search counts
         self._held = np.zeros(0, dtype=np.int64)  # actions held before the first fit,
         self._left = np.zeros(0, dtype=np.int64)  # and for how many more steps
 
@@ -131,8 +136,31 @@ class Imaginer(Member):
         if self.ready and playing:
             for state in batch.next_flat:
                 count_visit(*self._visions[0], state)
+            self._watch_for_idling(batch.rewards)
         if (playing or not self.ready) and self._store.steps >= self._fit_at:
             self.refit(values=True)
+
+    def _watch_for_idling(self, rewards: FloatArray) -> None:
+        """Where effort costs and nothing good was ever seen, doing nothing is the best that is known: search on."""
+        if self._found:
+            return
+        least = 1e-9 * max(abs(self._returns.best_reward), abs(self._returns.worst_reward))
+        same = bool((np.abs(rewards - self._usual) <= least).all())
+        self._alike, self._usual = self._alike + len(rewards) if same else 0, float(rewards[-1])
+        if self._alike >= _IDLE and self._store.steps >= self._lost_until and self._at_stake:
+            self._lost_until, self._alike, self._stale = self._store.steps + _ASTRAY, 0, True
+            self.refit(values=True)
+
+    @property
+    def _found(self) -> bool:
+        """Whether anything good was ever seen: a positive reward, or an end of the task."""
+        laws = self.dynamics.laws
+        return self._returns.best_reward > 0 or (laws is not None and laws.ends)
+
+    @property
+    def _lost(self) -> bool:
+        """Whether there is nothing to do but search."""
+        return not self._at_stake or self._store.steps < self._lost_until
 
     def refit(self, *, values: bool) -> None:
         """New laws if they are due, and with `values` a new vision if the laws are newer than it."""
@@ -140,11 +168,11 @@ class Imaginer(Member):
             self._returns.look_ahead()
             self.dynamics.fit(self._returns)
             self._stale = True
-            self._fit_at = self._store.steps + int(min(max(_FIRST, _GROWTH * self._store.steps), _LONGEST))
+            self._fit_at = self._store.steps + int(min(max(_FIRST, _GROWTH * self._store.steps), self._longest))
         laws, sample = self.dynamics.laws, self.dynamics.sample
         if values and self._stale and laws is not None and sample is not None:
             before = self._visions[0] if self._visions else None
-            style = FOUND if self._returns.best_reward > 0 or laws.ends else SEARCHING if self._at_stake else LOST
+            style = FOUND if self._found else LOST if self._lost else SEARCHING
             vision = imagine(laws, sample, before, self._hopes(), style, self._gamma, self._n_actions, self._rng)
             self._visions = [(laws, vision), *self._visions][:_KEEP]
             self._proven.renewed()
@@ -159,10 +187,10 @@ class Imaginer(Member):
         return best - worst > 1e-9 * max(abs(best), abs(worst))
 
     def _hopes(self) -> Hopes:
-        """The optimum fades towards the best return ever seen, unless nothing was ever at stake."""
+        """The optimum fades towards the best return ever seen, unless there is nothing to do but search."""
         r = self._returns
         spread = r.high - r.low if r.high > r.low else 1.0  # nothing but zeros so far: any unit will do
-        optimum = r.high + spread * (_FADE / (_FADE + self._ended) if self._at_stake else 1.0)
+        optimum = r.high + spread * (1.0 if self._lost else _FADE / (_FADE + self._ended))
         horizon = 1.0 / (1.0 - self._gamma)
         if r.best_reward > 0:
             optimum = min(optimum, r.best_reward * horizon)

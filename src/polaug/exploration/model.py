@@ -19,6 +19,8 @@ from polaug.exploration.store import Store
 from polaug.features.spaces import Space
 from polaug.state import State, part, prefixed
 
+_LONGEST = 800  # steps between refits: it plays all the time, which in a committee it does not
+
 
 class ModelExplorer(Explorer):
     """Looks one step ahead through learned dynamics to a value solved on visited states.
@@ -42,7 +44,7 @@ class ModelExplorer(Explorer):
         self._gamma, self._capacity = float(gamma), whole("capacity", capacity, 100)
         self._returns = Returns(self._gamma)
         self._store = Store(self._flatten.size, self.actions.size, self._capacity)
-        self._member = Imaginer(self._store, self.actions.Y, self._returns, self._rng)
+        self._member = Imaginer(self._store, self.actions.Y, self._returns, self._rng, longest=_LONGEST)
 
     def reset(self) -> None:
         """Returns of cut episodes do not count."""

@@ -24,6 +24,7 @@ from polaug.features.spaces import Space
 from polaug.state import State, part, prefixed
 
 _EXPLOITING, _CURIOUS = 0, 1
+_FEW = 2000  # stored transitions up to which refits come at their usual intervals
 
 
 class OptimisticExplorer(Explorer):
@@ -44,7 +45,7 @@ class OptimisticExplorer(Explorer):
     capacity
         Stored transitions.
     sweeps, every
-        Rounds of targets and refits, every so many steps (fewer in the first episodes).
+        Rounds of targets and refits, every so many steps (fewer in the first episodes, more with much in store).
     """
 
     def __init__(
@@ -156,9 +157,10 @@ class OptimisticExplorer(Explorer):
         self._spread = self._returns.scale()
         for i, _ in finished:
             self._heads[i] = self._next_head()
-        every = min(self._every, 20 + self._store.size // 20)
+        # A refit costs in proportion to what is stored: the more there is, the rarer it is, and a step costs the same.
+        every = min(self._every * max(1.0, self._store.size / _FEW), 20 + self._store.size // 20)
         since = self._store.steps - self._fit_at
-        if self._store.size >= 20 and (since >= every or (finished and since >= every // 2)):
+        if self._store.size >= 20 and (since >= every or (finished and since >= every / 2)):
             self._refit()
 
     def _refit(self) -> None:
