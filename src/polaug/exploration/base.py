@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from polaug.checks import whole
 from polaug.errors import StateError, invalid
+from polaug.exploration.threads import one_thread
 from polaug.features import ActionFeatures, action_features
 from polaug.features.custom import Custom
 from polaug.features.spaces import LARGEST, Flattener, Space, unbounded_box
@@ -134,6 +135,7 @@ class Explorer(ABC):
         """Intrinsic reward (n,) of each transition; zero for explorers that steer instead of pay."""
         return self._bonus(self._read(transitions))
 
+    @one_thread
     def q_values(self, observations: Any) -> FloatArray | None:
         """Q̂ (n, N) for teaching an agent, over the actions listed in `self.actions`; None if there is no Q̂ (yet)."""
         states = self._states(observations)
@@ -144,6 +146,7 @@ class Explorer(ABC):
         values = self.q_values(observations)
         return None if values is None else self.actions.to_environment(values.argmax(axis=1))
 
+    @one_thread
     def uncertainty(self, observations: Any) -> FloatArray | None:
         """How little is known about each observation (n,), from 0 to 1; None if that is not kept (yet)."""
         states = self._states(observations)

@@ -9,6 +9,7 @@ from polaug.exploration.bilinear import Bilinear, Limits
 from polaug.exploration.member import Member
 from polaug.exploration.returns import Returns
 from polaug.exploration.store import Store
+from polaug.exploration.threads import one_thread
 from polaug.state import State, captured, checked, part, prefixed
 
 _SWEEPS, _EVERY = 10, 100
@@ -61,6 +62,7 @@ class Fitted(Member):
         """Steps between refits: few at first, when each step tells much."""
         return min(_EVERY, 20 + self._store.size // 20)
 
+    @one_thread
     def _refit(self) -> None:
         late = self._store.steps - self._fit_at > 2 * _EVERY
         self._fit_at = self._store.steps

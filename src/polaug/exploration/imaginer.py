@@ -14,6 +14,7 @@ from polaug.exploration.member import Member
 from polaug.exploration.proven import Proven, Visions, restored_visions, visions_state
 from polaug.exploration.returns import Returns
 from polaug.exploration.store import Store
+from polaug.exploration.threads import one_thread
 from polaug.exploration.trodden import Trodden
 from polaug.state import State, captured, checked, part, prefixed
 
@@ -162,6 +163,7 @@ class Imaginer(Member):
         """Whether there is nothing to do but search."""
         return not self._at_stake or self._store.steps < self._lost_until
 
+    @one_thread
     def refit(self, *, values: bool) -> None:
         """New laws if they are due, and with `values` a new vision if the laws are newer than it."""
         if self._store.steps >= self._fit_at or self.dynamics.laws is None:

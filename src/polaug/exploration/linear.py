@@ -21,6 +21,7 @@ from polaug.exploration.geometry import farthest_points
 from polaug.exploration.imaginer import Imaginer
 from polaug.exploration.member import Member
 from polaug.exploration.rehearsal import play_in_model
+from polaug.exploration.threads import one_thread
 from polaug.state import State, captured, checked
 
 _POPULATION, _ELITE, _VETERANS = 24, 10, 4  # bred at a time; kept by the model's word; kept by their record
@@ -154,6 +155,7 @@ class Linear(Member):
 
     # -- searching --------------------------------------------------------------------------------------------------
 
+    @one_thread
     def search(self, start: FloatArray) -> None:
         """Breed policies while there is credit, judged by imagined episodes."""
         laws = self._dynamics.laws

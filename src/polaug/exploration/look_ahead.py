@@ -15,6 +15,7 @@ from polaug.completion.compiled import compiled
 from polaug.exploration.base import FloatArray
 from polaug.exploration.dynamics import BEYOND, WAVE_SIZE, Laws, wave_features
 from polaug.exploration.geometry import polynomial, single_bumps
+from polaug.exploration.threads import one_thread
 from polaug.exploration.trodden import depth_at
 
 NOVELTY_RIDGE = 0.1
@@ -171,6 +172,7 @@ def values_of(laws: Laws, vision: Vision, z: FloatArray, gamma: float) -> FloatA
     return q
 
 
+@one_thread
 def imagined_return(laws: Laws, values: Callable[[FloatArray], FloatArray], starts: FloatArray, horizon: int) -> float:
     """Mean undiscounted return of the policy greedy in `values` (of raw states) from `starts` (n, d), in the model."""
     z = np.clip((starts - laws.centre) * laws.inverse, -BEYOND, BEYOND)

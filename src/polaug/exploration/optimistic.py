@@ -20,6 +20,7 @@ from polaug.exploration.bilinear import Bilinear, Limits, scaled
 from polaug.exploration.novelty import Novelty
 from polaug.exploration.returns import Returns
 from polaug.exploration.store import Store
+from polaug.exploration.threads import one_thread
 from polaug.features.spaces import Space
 from polaug.state import State, part, prefixed
 
@@ -163,6 +164,7 @@ class OptimisticExplorer(Explorer):
         if self._store.size >= 20 and (since >= every or (finished and since >= every / 2)):
             self._refit()
 
+    @one_thread
     def _refit(self) -> None:
         self._fit_at = self._store.steps
         rescaled = self._model.update()
