@@ -2,7 +2,8 @@
 
 - *model* completes Q through learned dynamics and is curious: it finds what there is to find;
 - *fitted* fits Q̂ to observed transitions only: it depends on no model;
-- *linear* searches low-rank policies on raw features inside the model: it is sure-footed where values are hard to fit.
+- *linear* searches low-rank policies on raw features inside the model: it is sure-footed where values are hard to fit;
+- *cells* counts on a coarse grid, where walls are walls: it joins when the others keep failing.
 
 Each episode goes to the member with the best recent returns (in ranks and in units of their range, so that the scale
 of rewards does not matter) plus a bonus for few tries; a loser is tried again whenever the data have grown enough, ever
@@ -23,6 +24,7 @@ import numpy as np
 from polaug.checks import whole
 from polaug.errors import invalid, unknown
 from polaug.exploration.base import Batch, Explorer, FloatArray, IntArray, Transitions
+from polaug.exploration.cells import Cells
 from polaug.exploration.contest import Contest
 from polaug.exploration.fitted import Fitted
 from polaug.exploration.imaginer import Imaginer
@@ -36,7 +38,7 @@ from polaug.exploration.tabular import TabularExplorer
 from polaug.features.spaces import Flattener, Space
 from polaug.state import State, part, prefixed
 
-MEMBERS = ("model", "fitted", "linear")
+MEMBERS = ("model", "fitted", "linear", "cells")
 _MAX_TABLE = 1_000_000  # different observations up to which they are counted one by one
 _CLEARLY = 0.05  # of the range of recent returns
 _JUDGE_AGAIN = 1.3  # times the steps at the last choice of a teacher
@@ -51,7 +53,7 @@ class CommitteeExplorer(Explorer):
     Parameters
     ----------
     members
-        Which of "model", "fitted" and "linear" belong to it; the model is always there, since the others lean on it.
+        Which of "model", "fitted", "linear" and "cells" belong to it; the model always does, since others lean on it.
     gamma
         Discount.
     capacity
@@ -89,8 +91,10 @@ class CommitteeExplorer(Explorer):
             "model": self._model,
             "fitted": Fitted(self._store, self.actions.Y, self._returns, self._rng),
             "linear": self._linear,
+            "cells": Cells(self._store, self.actions.n_actions, self._returns, seed),
         }
-        self._members = {name: every[name] for name in MEMBERS if name in members}
+        fitting = MEMBERS if Cells.suits(self._flatten.size, self.actions.n_actions) else MEMBERS[:-1]
+        self._members = {name: every[name] for name in fitting if name in members}
         self._contest = Contest(self._members, self._model, self._linear, self._store, self._returns)
         self._runs: dict[int, Run] = {}
         self.played: dict[int, str] = {}

@@ -27,6 +27,8 @@ _BONUS = 0.3  # for few tries, in units where returns span 0 to 1
 _MODEL_PRIOR = 0.1  # the model member keeps exploring: it gets the benefit of the doubt
 _RECENT = 40  # episodes that make the scale
 _JUDGED, _SURELY = 5, 3  # returns by which a search is compared with others, and the fewest of theirs
+_FAILING = 12  # episodes in a row of ours of which
+_MOSTLY = 0.6  # so many were as bad as any: whoever waits in reserve is called
 _NO_WORSE = 0.15  # how much less worth a member may be that is handed a lost episode
 
 
@@ -54,6 +56,8 @@ class Contest:
         self.episodes = 0
         self._recent: list[float] = []
         self._terminated = False
+        self._own: list[float] = []  # returns of our last episodes, whoever of us played
+        self._called = "cells" not in members  # whether all members take part
 
     # -- what happened ----------------------------------------------------------------------------------------------
 
@@ -70,6 +74,8 @@ class Contest:
         standing = self.standings[name]
         standing.flying -= 1
         standing.plays += 1
+        self._own = [*self._own, total][-_FAILING:]
+        self._called |= self._failing
         if name == "model" and self.exploring:
             standing.searched = [*standing.searched, total][-_JUDGED:]
             return
@@ -111,6 +117,14 @@ class Contest:
     # -- who plays --------------------------------------------------------------------------------------------------
 
     @property
+    def _failing(self) -> bool:
+        """Most of our last episodes were as bad as any."""
+        if len(self._own) < _FAILING:
+            return False
+        worst = min([*self._own, *self._recent])
+        return bool((np.array(self._own) <= worst + 1e-9 * abs(worst)).mean() >= _MOSTLY)
+
+    @property
     def _barren(self) -> bool:
         """Nothing good was ever seen: no positive reward, no end of the task."""
         return not (self._returns.best_reward > 0 or self._terminated)
@@ -135,8 +149,12 @@ class Contest:
         """The member that plays the episode which starts at `flat` (d,)."""
         self.episodes += 1
         standings, k = self.standings, self.episodes
+        if not self._called:
+            standings = {name: standing for name, standing in standings.items() if name != "cells"}
         if not self._model.ready or len(standings) == 1:
             return "model"
+        if "cells" in standings and self._failing and k % 2:
+            return "cells"
         if self._barren:
             rare = standings["model"].plays < k / 3 and not self._dear
             if self._all_alike or k < 4 or rare:
@@ -190,6 +208,8 @@ class Contest:
                 return False
             self._linear.search(flat)
             return bool((self._linear.best_record() or 0.0) < bar)
+        if name == "cells":
+            return False  # what it knows about walls, the model does not
         if name == "fitted":
             self._members["fitted"].begin(-1)
         starts = np.concatenate([flat[None], self._linear.sample_starts(3)])
@@ -204,7 +224,8 @@ class Contest:
         """Standings, recent returns and counters."""
         state: State = {
             "recent": np.array(self._recent),
-            "counters": np.array([self.episodes, self._terminated], dtype=np.int64),
+            "counters": np.array([self.episodes, self._terminated, self._called], dtype=np.int64),
+            "own": np.array(self._own, dtype=np.float64),
             "standings": np.array([[s.plays, s.counted, s.flying, s.last] for s in self.standings.values()]),
         }
         for name, standing in self.standings.items():
@@ -223,6 +244,7 @@ class Contest:
             plays, counted, flying, last = (int(number) for number in row)
             lists = (state[f"{what}_{name}"].tolist() for what in ("at", "returns", "searched"))
             standings[name] = Standing(plays, counted, flying, last, *lists)
-        episodes, terminated = (int(number) for number in state["counters"])
+        episodes, terminated, called = (int(number) for number in state["counters"])
         self.standings, self._recent = standings, state["recent"].tolist()
         self.episodes, self._terminated = episodes, bool(terminated)
+        self._own, self._called = state["own"].tolist(), bool(called)

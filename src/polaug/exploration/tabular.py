@@ -14,19 +14,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polaug.checks import non_negative, whole
-from polaug.errors import StateError, UnsupportedSpaceError, invalid, shown
+from polaug.errors import UnsupportedSpaceError, invalid, shown
 from polaug.exploration.base import Batch, Explorer, FloatArray, IntArray
-from polaug.exploration.planning import NEVER, Tables, pair_value, sweep
 from polaug.exploration.returns import Returns
+from polaug.exploration.table import CURIOUS, Table
 from polaug.features.one_hot import OneHot
 from polaug.features.spaces import Space
 from polaug.state import State, part, prefixed
-
-_MAX_INDEX = 4_000_000  # rows for which a look-up table from row to visited state is kept
-_CURIOUS, _EXPLOITING = 1, 0
 
 
 class TabularExplorer(Explorer):
@@ -65,24 +61,13 @@ class TabularExplorer(Explorer):
             )
         if not 0.0 < gamma < 1.0:
             raise invalid("gamma", "must lie in (0, 1)", gamma, "Pass for example 0.99.")
-        self._gamma = float(gamma)
-        self._caution, self._patience = non_negative("caution", caution), whole("patience", patience, 1)
-        self._budget = whole("budget", budget, 1)
+        self._returns = Returns(float(gamma))
+        self._options: dict[str, Any] = {
+            "caution": non_negative("caution", caution), "patience": whole("patience", patience, 1),
+            "budget": whole("budget", budget, 1),
+        }  # fmt: skip
         self._rows = OneHot(self._state_space, max_size=2**62)
-        A = self.actions.n_actions
-        self._tables = _empty(64, A, self._rows.n_rows)
-        self._numbers: dict[int, int] = {}
-        self._edges = 0
-        self._V = np.zeros((2, 64))
-        self._shifts: list[dict[int, int]] = [{} for _ in range(A)]
-        self._repeats = self._surprises = 0
-        self._returns = Returns(self._gamma)
-        self._optimum = 1.0
-        self._at = [0, 0]
-        self._settled = [True, True]
-        self._best = -np.inf
-        self._barren = 0  # curious episodes in a row without a better return
-        self._turn = 0.0
+        self._table = Table(self._rows.n_rows, self.actions.n_actions, self._returns, **self._options)
         self._heads = np.zeros(0, dtype=np.int64)  # the head that plays in each environment
 
     def reset(self) -> None:
@@ -90,255 +75,53 @@ class TabularExplorer(Explorer):
         self._returns.restart()
         self._heads = self._heads[:0]
 
-    # -- acting -----------------------------------------------------------------------------------------------------
+    def _follow_environments(self, n: int) -> None:
+        if n != len(self._heads):
+            self._heads = np.array([self._table.next_head() for _ in range(n)], dtype=np.int64)
 
     def _choose(self, flat: FloatArray, states: Any) -> IntArray:
         rows = self._rows.rows(states).tolist()
-        if len(rows) != len(self._heads):
-            self._heads = np.array([self._next_head() for _ in rows], dtype=np.int64)
+        self._follow_environments(len(rows))
         chosen = np.empty(len(rows), dtype=np.int64)
         for i, row in enumerate(rows):
-            q = self._pairs(row, int(self._heads[i]))
+            q = self._table.pairs(row, int(self._heads[i]))
             best = np.flatnonzero(q >= q.max() - 1e-9 * abs(q.max()))
             chosen[i] = best[self._rng.integers(len(best))]
         return chosen
 
-    def _next_head(self) -> int:
-        """The curious head in a share patience / (patience + barren) of the episodes, evenly spread."""
-        patience = self._patience * (1 if self._returns.best_reward > 0 else 50)
-        self._turn += patience / (patience + self._barren)
-        if self._turn >= 1.0:
-            self._turn -= 1.0
-            return _CURIOUS
-        return _EXPLOITING
-
-    def _pairs(self, row: int, head: int) -> FloatArray:
-        """Q(s, ·) of a head; where the exploiting one knows nothing it does as the curious one."""
-        s = self._numbers.get(row)
-        if s is None:
-            return np.zeros(self.actions.n_actions)
-        if head == _EXPLOITING and not self._tables.tries[s].any():
-            head = _CURIOUS
-        settings = self._head(head)
-        A = self.actions.n_actions
-        return np.array([pair_value(self._tables, s, a, self._V[head], self._gamma, *settings) for a in range(A)])
-
-    def _head(self, head: int) -> tuple[bool, float, float]:
-        """Curious or not, what it hopes for, and by how many imagined visits."""
-        surprise = self._surprises / self._repeats if self._repeats else 0.0
-        if head == _CURIOUS:
-            return True, self._optimum, self._caution * surprise
-        return False, self._returns.high, 0.3 * self._caution * surprise
-
     def _q_values(self, flat: FloatArray, states: Any) -> FloatArray | None:
-        if not self._numbers:
+        if not len(self._table):
             return None
-        q = np.stack([self._pairs(row, _EXPLOITING) for row in self._rows.rows(states).tolist()])
-        return np.where(q <= NEVER, min(self._returns.low, 0.0), q)  # never tried: the worst that was seen
-
-    # -- learning ---------------------------------------------------------------------------------------------------
+        return np.stack([self._table.known_pairs(row) for row in self._rows.rows(states).tolist()])
 
     def _learn(self, batch: Batch) -> None:
         n = len(batch)
-        if n != len(self._heads):
-            self._heads = np.array([self._next_head() for _ in range(n)], dtype=np.int64)
+        self._follow_environments(n)
         rows, following = self._rows.rows(batch.states).tolist(), self._rows.rows(batch.next_states).tolist()
         news = False
         for i in range(n):
             arguments = (rows[i], int(batch.actions[i]), float(batch.rewards[i]), following[i])
-            news |= self._count(*arguments, bool(batch.terminated[i]))
+            news |= self._table.count(*arguments, bool(batch.terminated[i]))
         finished = self._returns.follow(batch)
         for i, total in finished:
-            if total > self._best + 1e-9 * abs(self._best) if np.isfinite(self._best) else True:
-                self._best, self._barren = total, 0
-            elif self._heads[i] == _CURIOUS:
-                self._barren += 1
-            self._heads[i] = self._next_head()
+            self._table.judge(int(self._heads[i]), total)
+            self._heads[i] = self._table.next_head()
         if finished:
-            spread = self._returns.high - self._returns.low
-            hope = 10.0 if self._returns.best_reward <= 0 else 1.0  # nothing good seen yet: hope for much more
-            optimum = self._returns.high + hope * spread if spread > 0 else 1.0
-            if optimum != self._optimum and np.isfinite(optimum):
-                self._optimum, news = optimum, True
-        self._plan(20 * self._budget if finished else self._budget, news)
-
-    def _count(self, row: int, action: int, reward: float, next_row: int, ends: bool) -> bool:
-        """Add a transition; True if it told something new about its pair."""
-        s, to = self._number(row), self._number(next_row)
-        t = self._tables
-        edge, hit = int(t.first[s, action]), -1
-        while edge >= 0:
-            if t.to[edge] == to and t.ends[edge] == ends:
-                hit = edge
-            edge = int(t.following[edge])
-        tries = int(t.tries[s, action])
-        if tries:
-            usual = hit >= 0 and 2 * t.times[hit] >= tries
-            same_reward = usual and abs(t.reward[hit] / t.times[hit] - reward) <= 1e-9 * abs(reward)
-            self._repeats += 1
-            self._surprises += not same_reward
-            news = not same_reward
-        else:
-            news = True
-            self._note_shift(action, next_row - row)
-        if hit < 0:
-            hit = self._new_edge(s, action, to, ends)
-            t = self._tables
-        t.times[hit] += 1
-        t.reward[hit] += reward
-        t.tries[s, action] += 1
-        if ends:
-            t.final[to] += 1
-            t.final_reward[to] += reward
-        elif t.final[to]:
-            t.final[to], t.final_reward[to] = 0, 0.0
-        return news
-
-    def _note_shift(self, action: int, shift: int) -> None:
-        """Learn by how many rows an action usually moves, from pairs tried for the first time."""
-        seen = self._shifts[action]
-        seen[shift] = seen.get(shift, 0) + 1
-        usual = max(seen, key=lambda key: seen[key])
-        share = 2.0 * seen[usual] / (sum(seen.values()) + 2.0) - 1.0
-        self._tables.shift[action] = usual
-        self._tables.trust[action] = max(share, 0.0) if usual != 0 else 0.0
-
-    def _number(self, row: int) -> int:
-        known = self._numbers.get(row)
-        if known is not None:
-            return known
-        number = len(self._numbers)
-        if number == len(self._tables.row):
-            self._tables = _doubled_states(self._tables)
-            self._V = np.concatenate([self._V, np.zeros_like(self._V)], axis=1)
-        self._numbers[row] = number
-        self._tables.row[number] = row
-        if len(self._tables.number):
-            self._tables.number[row] = number
-        self._V[_CURIOUS, number] = self._optimum
-        return number
-
-    def _new_edge(self, s: int, action: int, to: int, ends: bool) -> int:
-        if self._edges == len(self._tables.to):
-            self._tables = _doubled_edges(self._tables)
-        t, edge = self._tables, self._edges
-        self._edges += 1
-        t.to[edge], t.ends[edge] = to, ends
-        t.times[edge], t.reward[edge] = 0, 0.0
-        t.following[edge] = t.first[s, action]
-        t.first[s, action] = edge
-        return edge
-
-    def _plan(self, budget: int, news: bool) -> None:
-        """Go on with value iteration where the last step left off, or from the newest state if there are news."""
-        states = len(self._numbers)
-        for head in (_EXPLOITING, _CURIOUS):
-            if news or not self._settled[head]:
-                start = states if news else self._at[head]
-                self._at[head], self._settled[head] = sweep(
-                    self._tables, states, self._V[head], self._gamma, *self._head(head), start, budget,
-                    1e-6 * abs(self._optimum),
-                )  # fmt: skip
-
-    # -- logging and state ------------------------------------------------------------------------------------------
+            news |= self._table.hope()
+        self._table.plan(20 if finished else 1, news)
 
     def statistics(self) -> dict[str, float]:
         """Scalars for logging."""
-        return super().statistics() | {
-            "visited_states": float(len(self._numbers)),
-            "tried_pairs": float(np.count_nonzero(self._tables.tries)),
-            "surprise": self._surprises / max(self._repeats, 1),
-            "curious_share": float(np.mean(self._heads == _CURIOUS)) if len(self._heads) else 0.0,
-        }
+        curious = float(np.mean(self._heads == CURIOUS)) if len(self._heads) else 0.0
+        return super().statistics() | self._table.statistics() | {"curious_share": curious}
 
     def _state(self) -> State:
-        states, t = len(self._numbers), self._tables
-        shifts = [(a, shift, n) for a, seen in enumerate(self._shifts) for shift, n in seen.items()]
-        counters = [self._edges, self._repeats, self._surprises, self._barren, *self._at, *map(int, self._settled)]
-        state: State = {
-            "rows": t.row[:states].copy(),
-            "first": t.first[:states].copy(), "tries": t.tries[:states].copy(),
-            "final": t.final[:states].copy(), "final_reward": t.final_reward[:states].copy(),
-            "V": self._V[:, :states].copy(), "shift": t.shift.copy(), "trust": t.trust.copy(),
-            "shifts": np.array(shifts, dtype=np.int64).reshape(-1, 3),
-            "counters": np.array(counters, dtype=np.int64), "heads": self._heads.copy(),
-            "scalars": np.array([self._optimum, self._best, self._turn]),
-        }  # fmt: skip
-        state |= {name: getattr(t, name)[: self._edges].copy() for name in _EDGE_FIELDS}
-        return state | prefixed("returns", self._returns.state_dict())
+        own = self._table.state_dict() | {"heads": self._heads.copy()}
+        return own | prefixed("returns", self._returns.state_dict())
 
     def _load(self, state: State) -> None:
-        new = {key: np.array(state[key]) for key in self._state() if not key.startswith("returns.")}
-        scalars = new.pop("scalars")
-        states, edges, A = len(new["rows"]), len(new["to"]), self.actions.n_actions
-        shapes = {"first": (states, A), "tries": (states, A), "final": (states,), "final_reward": (states,),
-                  "V": (2, states), "shift": (A,), "trust": (A,), "counters": (8,),
-                  **dict.fromkeys(_EDGE_FIELDS, (edges,))}  # fmt: skip
-        for name, shape in shapes.items():
-            if new[name].shape != shape:
-                raise StateError(f"{name}: must have shape {shape}, got {new[name].shape}. The state is damaged.")
-        if edges != int(new["counters"][0]) or (edges and (new["to"] < 0).any()):
-            raise StateError("edges: do not fit together. The state is damaged.")
-        returns = Returns(self._gamma)
+        heads, returns = state["heads"].astype(np.int64), Returns(self._returns.gamma)
         returns.load_state_dict(part("returns", state))
-        self._returns = returns
-        self._restore(new, scalars)
-
-    def _restore(self, new: dict[str, NDArray[Any]], scalars: FloatArray) -> None:
-        states, edges, A = len(new["rows"]), len(new["to"]), self.actions.n_actions
-        tables = _empty(max(64, states), A, self._rows.n_rows)
-        while len(tables.to) < edges:
-            tables = _doubled_edges(tables)
-        for name in ("first", "tries", "final", "final_reward"):
-            getattr(tables, name)[:states] = new[name]
-        for name in _EDGE_FIELDS:
-            getattr(tables, name)[:edges] = new[name]
-        tables.row[:states] = new["rows"]
-        tables.shift[:], tables.trust[:] = new["shift"], new["trust"]
-        self._numbers = {int(row): k for k, row in enumerate(new["rows"])}
-        if len(tables.number):
-            tables.number[new["rows"]] = np.arange(states)
-        self._tables = tables
-        self._V = np.zeros((2, len(tables.row)))
-        self._V[:, :states] = new["V"]
-        self._shifts = [{} for _ in range(A)]
-        for action, shift, times in new["shifts"].tolist():
-            self._shifts[action][shift] = times
-        self._heads = new["heads"].astype(np.int64)
-        counters = [int(c) for c in new["counters"]]
-        self._edges, self._repeats, self._surprises, self._barren = counters[:4]
-        self._at, self._settled = counters[4:6], [bool(c) for c in counters[6:]]
-        self._optimum, self._best, self._turn = (float(s) for s in scalars)
-
-
-_EDGE_FIELDS = ("following", "to", "ends", "times", "reward")
-_STATE_FIELDS = ("first", "tries", "row", "final", "final_reward")
-
-
-def _empty(states: int, actions: int, rows: int) -> Tables:
-    return Tables(
-        first=np.full((states, actions), -1),
-        tries=np.zeros((states, actions), dtype=np.int64),
-        following=np.full(256, -1),
-        to=np.zeros(256, dtype=np.int64),
-        ends=np.zeros(256, dtype=np.bool_),
-        times=np.zeros(256, dtype=np.int64),
-        reward=np.zeros(256),
-        row=np.zeros(states, dtype=np.int64),
-        number=np.full(rows if rows <= _MAX_INDEX else 0, -1),
-        final=np.zeros(states, dtype=np.int64),
-        final_reward=np.zeros(states),
-        shift=np.zeros(actions, dtype=np.int64),
-        trust=np.zeros(actions),
-    )
-
-
-def _doubled_states(tables: Tables) -> Tables:
-    fresh = _empty(len(tables.row), tables.tries.shape[1], 0)
-    return tables._replace(
-        **{name: np.concatenate([getattr(tables, name), getattr(fresh, name)]) for name in _STATE_FIELDS}
-    )
-
-
-def _doubled_edges(tables: Tables) -> Tables:
-    return tables._replace(**{name: np.concatenate([getattr(tables, name)] * 2) for name in _EDGE_FIELDS})
+        table = Table(self._rows.n_rows, self.actions.n_actions, returns, **self._options)
+        table.load_state_dict(state)
+        self._heads, self._returns, self._table = heads, returns, table
