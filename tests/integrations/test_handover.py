@@ -404,6 +404,20 @@ def test_an_agent_that_was_taught_something_is_not_let_go():
     assert weight == 1.0
 
 
+@pytest.mark.parametrize("drifts", [True, False])
+@pytest.mark.parametrize("times", [2, 3])
+def test_nobody_is_let_go_where_nothing_happens_in_most_episodes(drifts, times):
+    """On MountainCar who knows nothing gets -200 again and again, and would never learn."""
+    handover, champion, weight = taught(wavers(), lambda k, champion: 0.0, episodes=200, drifts=drifts)
+    for _ in range(times):
+        handover._record(Episode(0, -200.0, 200, by_explorer=False, exam=False))
+    handover.let_go(handover.steps - 3_000)
+    assert champion.untaught == (times < 3)
+    assert weight == 1.0
+    handover._record(Episode(0, -250.0, 200, by_explorer=False, exam=False))
+    assert not handover._eventless  # another return is the worst
+
+
 def test_nobody_is_let_go_before_it_is_known_what_an_untaught_agent_does():
     handover, champion, _ = taught(wavers(), lambda k, champion: 0.0, episodes=200)
     handover._novice = handover._novice[:2]

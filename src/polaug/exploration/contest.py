@@ -29,6 +29,7 @@ _RECENT = 40  # episodes that make the scale
 _JUDGED, _SURELY = 5, 3  # returns by which a search is compared with others, and the fewest of theirs
 _FAILING = 12  # episodes in a row of ours of which
 _MOSTLY = 0.6  # so many were as bad as any: whoever waits in reserve is called
+_SOON, _FAR = 1.3, 0.15  # growth of the data after which all are tried again; of the range below the best return
 _NO_WORSE = 0.15  # how much less worth a member may be that is handed a lost episode
 
 
@@ -125,6 +126,14 @@ class Contest:
         return bool((np.array(self._own) <= worst + 1e-9 * abs(worst)).mean() >= _MOSTLY)
 
     @property
+    def _unsettled(self) -> bool:
+        """Even the best member is far from the best return of late: somebody else may do better by now."""
+        best = self.best()
+        if best is None:
+            return False
+        return bool(max(self._recent) - np.mean(self.standings[best].returns[-_JUDGED:]) > _FAR * self.range)
+
+    @property
     def _barren(self) -> bool:
         """Nothing good was ever seen: no positive reward, no end of the task."""
         return not (self._returns.best_reward > 0 or self._terminated)
@@ -165,13 +174,14 @@ class Contest:
         untried = [name for name, tries in fewest.items() if tries < (2 if name == "model" else 1)]
         if untried:
             return min(untried, key=lambda name: fewest[name])
-        best, chosen = -np.inf, "model"
+        best, chosen, unsettled = -np.inf, "model", self._unsettled
         for name, standing in standings.items():
             # A play counts by the share of today's data that its member knew then.
             tries = sum(standing.at) / self._store.steps + standing.flying
             worth = self.worth(name) + _BONUS / math.sqrt(1.0 + tries) + (_MODEL_PRIOR if name == "model" else 0.0)
-            if self._store.steps > (1.0 + 2.0 ** min(standing.counted - 2, 50)) * standing.last:
-                # Due again: the data have grown 1.5, 2, 3, 5, … times since its last try.
+            growth = 1.0 + 2.0 ** min(standing.counted - 2, 50)
+            if self._store.steps > (min(growth, _SOON) if unsettled else growth) * standing.last:
+                # Due again: the data have grown 1.5, 2, 3, 5, … times since its last try, or not even that much.
                 if self._hopeless(name, flat):
                     standing.last = self._store.steps
                     continue

@@ -166,10 +166,12 @@ class Handover(Standing):
 
     def _let_go(self) -> None:
         """Unless its teacher has learnt something, or the agent is far above it, near the best ever seen or far better
-        than one that knows nothing.
+        than one that knows nothing; or one that knows nothing would learn nothing.
         """
         assert self._champion is not None  # whoever calls has asked it
         if self.explorer_leads or self.explorer_learnt or self._grown_up or self._at_the_top or self._worth_keeping:
+            return
+        if self._eventless:
             return
         self._champion.let_go()
         if self._champion.drifts:
