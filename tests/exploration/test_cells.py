@@ -107,11 +107,14 @@ def test_cells_are_two_steps_wide_and_counted_exactly():
     cells, _ = counted(flat, following, actions)
     cells.begin(0)
     assert cells._across.tolist() == pytest.approx([5, 5], abs=1)
-    rows, tries = cells._rows(flat), cells._table._tables.tries
-    for row in range(int(cells._across.prod())):
-        number = cells._table._numbers.get(row)
-        wanted = [int(((rows == row) & (actions == action)).sum()) for action in range(2)]
-        assert ([0, 0] if number is None else tries[number].tolist()) == wanted
+    k, everything = cells._across, np.concatenate([flat, following])
+    low, high = everything.min(axis=0), everything.max(axis=0)
+    places = [tuple(min(int(np.floor((x[i] - low[i]) / (high[i] - low[i]) * k[i])), k[i] - 1) for i in (0, 1))
+              for x in flat]  # fmt: skip
+    for place in np.ndindex(*k):
+        number = cells._table._numbers.get(place[0] * int(k[1]) + place[1])
+        wanted = [sum(p == place and a == action for p, a in zip(places, actions, strict=True)) for action in range(2)]
+        assert ([0, 0] if number is None else cells._table._tables.tries[number].tolist()) == wanted
 
 
 def test_the_grid_is_laid_anew_when_more_is_seen():
@@ -136,6 +139,49 @@ def test_a_state_of_other_cells_is_refused():
     state = cells.state_dict()
     with pytest.raises(StateError, match="cells"):
         cells.load_state_dict(state | {"_across": np.array([10**9])})
+
+
+@pytest.mark.filterwarnings("error")
+def test_dimensions_without_width_and_giants_have_cells():
+    rng = np.random.default_rng(0)
+    noise = 5.0 + 1e-12 * rng.uniform(size=200)
+    flat = np.column_stack([rng.uniform(0, 1, 200), np.full(200, 3.0), noise, np.where(np.arange(200) == 7, 1e9, 0.0)])
+    cells, store = counted(flat[:-1], flat[1:], np.zeros(199, dtype=np.int64))
+    cells.begin(0)
+    assert cells._across[1] == cells._across[2] == 1
+    other = flat[:1] + np.array([[0.0, 5.0, 0.0, 1e100]])
+    assert cells._rows(other)[0] % cells._across[3] == cells._across[3] - 1
+    assert np.isfinite(cells.values(other)).all()
+    more = Batch(other, np.zeros(1, dtype=np.int64), np.eye(2)[:1], np.zeros(1), other, np.zeros(1, bool),
+                 np.zeros(1, bool), other, other)  # fmt: skip
+    store.add(more, np.random.default_rng(0))
+    cells.learn(more, playing=True)
+    assert cells._outgrown()
+
+
+@pytest.mark.parametrize(("returns", "calls"), [
+    ([500.0] * 60, False),  # nobody was ever better
+    ([20.0, 30.0, 500.0, *[500.0] * 60], False),
+    ([0.0] * 11, False),
+    ([0.0] * 12, True),
+    ([0.0, 1.0, *[0.0] * 10], True),  # it was luck
+])  # fmt: skip
+def test_constant_success_is_no_failure(returns, calls):
+    env = gym.make("CartPole-v1")
+    contest = polaug.make_explorer("committee", env.observation_space, env.action_space)._contest
+    if max(returns) > 0:
+        contest._returns.best_reward = 1.0
+    for total in returns:
+        contest.ended(total, own=True)
+    assert contest._called == calls
+
+
+def test_what_others_drive_is_no_failure_of_ours():
+    env = gym.make("CartPole-v1")
+    contest = polaug.make_explorer("committee", env.observation_space, env.action_space)._contest
+    for _ in range(60):
+        contest.ended(0.0, own=False)
+    assert not contest._called
 
 
 def test_many_dimensions_or_actions_are_left_to_others():

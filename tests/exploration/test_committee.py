@@ -51,6 +51,31 @@ def test_doing_nothing_does_not_end_the_search():
     assert max(returns) > 0
 
 
+class Band(gym.Env):
+    """Every step costs outside a band, none inside, and nothing ever ends: standing still there is best."""
+
+    observation_space, action_space = gym.spaces.Box(-1, 1, (1,)), gym.spaces.Discrete(3)
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place, self.steps = -0.8 + self.np_random.uniform(0, 0.1), 0
+        return np.array([self.place], np.float32), {}
+
+    def step(self, action):
+        self.place, self.steps = float(np.clip(self.place + (action - 1) * 0.05, -1, 1)), self.steps + 1
+        inside = 0.5 < self.place < 0.7
+        return np.array([self.place], np.float32), 0.0 if inside else -1.0, False, self.steps >= 1000, {}
+
+
+@pytest.mark.parametrize(("name", "seed"), [("committee", 0), ("model", 1)])
+def test_who_has_come_from_worse_to_better_may_stay_there(name, seed):
+    env = Band()
+    explorer = polaug.make_explorer(name, env.observation_space, env.action_space, seed=seed)
+    returns, _ = play(env, explorer, episodes=6, seed=seed)
+    assert max(returns[-2:]) > -100
+    assert min(returns[-2:]) > -300
+
+
 def test_the_pole_is_balanced_in_a_few_dozen_episodes():
     env, explorer = committee("CartPole-v1")
     returns, _ = play(env, explorer, episodes=30)

@@ -6,6 +6,7 @@ import pytest
 
 import polaug
 from polaug.exploration import imagination, look_ahead
+from polaug.exploration.base import Batch
 from polaug.exploration.geometry import farthest_points, polynomial, polynomial_size
 
 
@@ -128,20 +129,33 @@ def test_rewards_that_are_all_alike_for_long_are_a_sign_of_idling():
     member = explorer._member
     assert member._at_stake  # effort has cost something, nothing has paid yet
     assert not member._found
-    now = member._store.steps
-    member._watch_for_idling(np.full(1, -0.05))
-    for _ in range(150):
-        member._watch_for_idling(np.zeros(1))
-    member._watch_for_idling(np.full(1, -0.1))  # an effort: it starts from nought
-    for _ in range(150):
-        member._watch_for_idling(np.zeros(1))
+
+    def pays(reward, times, ended=False, asked=True):
+        for k in range(times):
+            member._ask(0)
+            member._asked[0] = asked
+            state, action = np.zeros((1, 2)), np.zeros(1, dtype=np.int64)
+            last = np.array([ended and k == times - 1])
+            step = (state, action, np.zeros((1, 3)), np.array([reward]), state, last & False, last, state, state)
+            member._watch_for_idling(Batch(*step))
+
+    pays(-0.05, 1)
+    pays(0.0, 300, ended=True)  # it came from worse to better, and stayed there
     assert not member._lost
-    for _ in range(60):
-        member._watch_for_idling(np.zeros(1))
+    pays(0.0, 150, ended=True)  # too short to tell
+    pays(0.0, 300, asked=False)  # somebody else stood still
+    assert not member._lost
+    pays(0.0, 201)
     assert member._lost
-    assert member._lost_until > now
+    until = member._lost_until
+    pays(0.0, 150, ended=True)
+    pays(0.0, 300)
+    assert member._lost_until == until  # a search has its time, and then some rest
+    member._store.steps = until + 2_000
+    assert not member._lost
+    pays(0.0, 10, ended=True)
+    pays(0.0, 201)
+    assert member._lost_until == until + 3_000
     member._returns.best_reward = 100.0
     assert member._found
-    for _ in range(1000):
-        member._watch_for_idling(np.zeros(1))
-    assert member._alike < 200  # who has found something may stand still
+    assert not member._lost  # who has found something may stand still

@@ -406,16 +406,29 @@ def test_an_agent_that_was_taught_something_is_not_let_go():
 
 @pytest.mark.parametrize("drifts", [True, False])
 @pytest.mark.parametrize("times", [2, 3])
-def test_nobody_is_let_go_where_nothing_happens_in_most_episodes(drifts, times):
+def test_nobody_is_let_go_where_nothing_happens_at_first(drifts, times):
     """On MountainCar who knows nothing gets -200 again and again, and would never learn."""
-    handover, champion, weight = taught(wavers(), lambda k, champion: 0.0, episodes=200, drifts=drifts)
-    for _ in range(times):
+    handover, champion, _ = taught(wavers(), lambda k, champion: 0.0, episodes=200, drifts=drifts)
+    handover._range[0] = -200.0
+    for _ in range(20):  # what comes later does not matter
         handover._record(Episode(0, -200.0, 200, by_explorer=False, exam=False))
+    assert not handover._eventless
+    handover._opening[:times] = -200.0
     handover.let_go(handover.steps - 3_000)
     assert champion.untaught == (times < 3)
-    assert weight == 1.0
-    handover._record(Episode(0, -250.0, 200, by_explorer=False, exam=False))
-    assert not handover._eventless  # another return is the worst
+
+
+def test_patience_is_long_while_all_returns_are_alike():
+    def share(totals):
+        handover = Handover(Augmentation(), steers=True, automatic=True, tau_e=None, warm_up=0)
+        handover.begin(1)
+        for k in range(40):
+            for t in range(200):
+                handover.step(np.full(1, totals(k) if t == 199 else 0.0), np.full(1, t == 199))
+        return handover.share
+
+    assert share(lambda k: -200.0) == 0.9  # the agent has nothing to learn from either
+    assert share(lambda k: -200.0 if k else -201.0) <= 0.1
 
 
 def test_nobody_is_let_go_before_it_is_known_what_an_untaught_agent_does():

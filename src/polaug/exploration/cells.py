@@ -24,6 +24,7 @@ _FEWEST, _MOST = 4, 16  # cells across a dimension
 _ALL = 4_000  # cells of a grid, at most
 _STEPS_WIDE = 2.0  # of a cell
 _LONG = 0.9  # quantile of the steps seen that counts as one
+_THOROUGHLY = 20  # times the planning of a step, before each episode
 _GROWN = 1.1  # times the range: the grid is laid anew
 
 
@@ -57,7 +58,7 @@ class Cells(Member):
         """Count what others have done, and choose a head for the episode."""
         if not self._laid or self._outgrown():
             self._lay()
-        self._catch_up()
+        self._catch_up(_THOROUGHLY)
         more = environment + 1 - len(self._heads)
         self._heads = np.append(self._heads, np.zeros(max(more, 0), dtype=np.int64))
         if environment >= 0:
@@ -73,7 +74,7 @@ class Cells(Member):
         """Count at once while playing; others' steps are counted from the store when it plays next."""
         if not playing or not self._laid:
             return
-        self._catch_up()
+        self._catch_up(1)
 
     def finish(self, environment: int, total: float | None) -> None:
         """Judge the head by its return."""
@@ -81,22 +82,23 @@ class Cells(Member):
             self._table.judge(int(self._heads[environment]), total)
 
     def values(self, flat: FloatArray) -> FloatArray:
-        """Q̂ (n, N) by what was tried in each cell."""
+        """Q̂ (n, N) by what was tried in each cell, or where nothing was, by hope."""
         return np.stack([self._table.known_pairs(int(row)) for row in self._rows(flat)])
 
     # -- the grid ---------------------------------------------------------------------------------------------------
 
     def _outgrown(self) -> bool:
-        covered = self._width * self._across
-        return bool((self._store.high - self._store.low > _GROWN * covered).any())
+        span = np.where(self._store.scale()[1] > 0.0, self._store.high - self._store.low, 0.0)
+        return bool((span > _GROWN * self._width * self._across).any())
 
     def _lay(self) -> None:
         """A grid over the range seen, with cells that are `_STEPS_WIDE` steps wide; nothing is counted yet."""
         store, n = self._store, self._store.size
-        span = np.maximum(store.high - store.low, 1e-300)
-        steps = np.quantile(np.abs(store.next_states[:n] - store.states[:n]), _LONG, axis=0) if n else span
-        across = np.clip(span / np.maximum(_STEPS_WIDE * steps, 1e-300), _FEWEST, _MOST)
-        across[store.high <= store.low] = 1.0
+        wide = store.scale()[1] > 0.0
+        span = np.where(wide, store.high - store.low, 1.0)
+        steps = np.quantile(np.abs(store.next_states[:n] - store.states[:n]), _LONG, axis=0)
+        across = np.divide(span, _STEPS_WIDE * steps, out=np.full_like(span, _MOST), where=steps > span / (2 * _MOST))
+        across = np.where(wide, np.clip(across, _FEWEST, _MOST), 1.0)
         across = across * min(1.0, (_ALL / math.prod(across.tolist())) ** (1.0 / len(across)))
         self._across = np.maximum(across.astype(np.int64), 1)
         self._low, self._width = store.low.copy(), span / self._across
@@ -105,21 +107,20 @@ class Cells(Member):
 
     def _rows(self, flat: FloatArray) -> IntArray:
         """The cells (n,) of observations (n, d)."""
-        places = np.clip(((flat - self._low) / self._width).astype(np.int64), 0, self._across - 1)
+        places = np.clip((flat - self._low) / self._width, 0, self._across - 1).astype(np.int64)
         return np.asarray(np.ravel_multi_index(tuple(places.T), tuple(self._across.tolist())), dtype=np.int64)
 
-    def _catch_up(self) -> None:
-        """Count what the store got since the last call."""
+    def _catch_up(self, times: int) -> None:
+        """Count what the store got since the last call, and plan for `times` the budget of a step."""
         store = self._store
         slots = store.written_since(self._seen)
-        many = len(slots) > 1
         self._seen = store.steps
         rows, following = self._rows(store.states[slots]).tolist(), self._rows(store.next_states[slots]).tolist()
         news = self._table.hope()
         for slot, row, to in zip(slots.tolist(), rows, following, strict=True):
             ends = bool(store.terminated[slot])
             news |= self._table.count(row, int(store.actions[slot]), float(store.rewards[slot]), to, ends)
-        self._table.plan(20 if many else 1, news)
+        self._table.plan(times, news or times > 1)
 
     # -- state ------------------------------------------------------------------------------------------------------
 

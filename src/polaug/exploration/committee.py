@@ -5,12 +5,12 @@
 - *linear* searches low-rank policies on raw features inside the model: it is sure-footed where values are hard to fit;
 - *cells* counts on a coarse grid, where walls are walls: it joins when the others keep failing.
 
-Each episode goes to the member with the best recent returns (in ranks and in units of their range, so that the scale
-of rewards does not matter) plus a bonus for few tries; a loser is tried again whenever the data have grown enough, ever
-more rarely, and only if the model does not call it hopeless. A member that loses an episode badly hands the rest of it
-to another. Losers do not refit, so a committee costs little more than its best member. Episodes that somebody else
-drives (an agent under training) are learnt from, but speak for no member and cause no refit: whoever plays next catches
-up. For observations that are categories `tabular` does it all.
+Each episode goes to the member with the best recent returns (in ranks and in units of their range, so that the scale of
+rewards does not matter) plus a bonus for few tries; a loser is tried again whenever the data have grown enough, ever
+more rarely if the best does well, and only if the model does not call it hopeless. A member that loses an episode badly
+hands the rest of it to another. Losers do not refit, so a committee costs little more than its best member. Episodes
+that somebody else drives (an agent under training) are learnt from, but speak for no member and cause no refit: whoever
+plays next catches up. For observations that are categories `tabular` does it all.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ class CommitteeExplorer(Explorer):
     ----------
     members
         Which of "model", "fitted", "linear" and "cells" belong to it; the model always does, since others lean on it.
+        Cells are left out beyond four dimensions or nine actions, and where categories are among the observations.
     gamma
         Discount.
     capacity
@@ -93,8 +94,10 @@ class CommitteeExplorer(Explorer):
             "linear": self._linear,
             "cells": Cells(self._store, self.actions.n_actions, self._returns, seed),
         }
-        fitting = MEMBERS if Cells.suits(self._flatten.size, self.actions.n_actions) else MEMBERS[:-1]
-        self._members = {name: every[name] for name in fitting if name in members}
+        numbers = not self._flatten.categorical.any()
+        if not (numbers and Cells.suits(self._flatten.size, self.actions.n_actions)):
+            del every["cells"]
+        self._members = {name: every[name] for name in MEMBERS if name in members and name in every}
         self._contest = Contest(self._members, self._model, self._linear, self._store, self._returns)
         self._runs: dict[int, Run] = {}
         self.played: dict[int, str] = {}
@@ -275,7 +278,7 @@ class CommitteeExplorer(Explorer):
         del self._runs[environment]
         self.played[environment] = run.member
         self._linear.ended(run.length, cut)
-        self._contest.ended(run.total)
+        self._contest.ended(run.total, run.own)
         if not run.member:
             return
         if run.own:

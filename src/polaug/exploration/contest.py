@@ -57,6 +57,7 @@ class Contest:
         self.episodes = 0
         self._recent: list[float] = []
         self._terminated = False
+        self._best = -np.inf  # return of all
         self._own: list[float] = []  # returns of our last episodes, whoever of us played
         self._called = "cells" not in members  # whether all members take part
 
@@ -66,17 +67,18 @@ class Contest:
         """Note whether an episode ever terminated."""
         self._terminated |= bool(batch.terminated.any())
 
-    def ended(self, total: float) -> None:
-        """An episode ended with this return, whoever drove."""
-        self._recent = [*self._recent, total][-_RECENT:]
+    def ended(self, total: float, own: bool) -> None:
+        """An episode ended with this return; `own`: one of the members drove most of it."""
+        self._recent, self._best = [*self._recent, total][-_RECENT:], max(self._best, total)
+        if own:
+            self._own = [*self._own, total][-_FAILING:]
+            self._called |= self._failing
 
     def book(self, name: str, total: float) -> None:
         """Credit a return to the member that played; exploring while nothing good was seen does not count."""
         standing = self.standings[name]
         standing.flying -= 1
         standing.plays += 1
-        self._own = [*self._own, total][-_FAILING:]
-        self._called |= self._failing
         if name == "model" and self.exploring:
             standing.searched = [*standing.searched, total][-_JUDGED:]
             return
@@ -119,11 +121,12 @@ class Contest:
 
     @property
     def _failing(self) -> bool:
-        """Most of our last episodes were as bad as any."""
+        """Most of our last episodes were as bad as any, and nothing good was ever seen, or better ones were."""
         if len(self._own) < _FAILING:
             return False
         worst = min([*self._own, *self._recent])
-        return bool((np.array(self._own) <= worst + 1e-9 * abs(worst)).mean() >= _MOSTLY)
+        near = worst + 1e-9 * abs(worst)
+        return bool((np.array(self._own) <= near).mean() >= _MOSTLY) and (self._barren or self._best > near)
 
     @property
     def _unsettled(self) -> bool:
@@ -180,7 +183,8 @@ class Contest:
             tries = sum(standing.at) / self._store.steps + standing.flying
             worth = self.worth(name) + _BONUS / math.sqrt(1.0 + tries) + (_MODEL_PRIOR if name == "model" else 0.0)
             growth = 1.0 + 2.0 ** min(standing.counted - 2, 50)
-            if self._store.steps > (min(growth, _SOON) if unsettled else growth) * standing.last:
+            due = self._store.steps > (min(growth, _SOON) if unsettled else growth) * standing.last
+            if due and not standing.flying:
                 # Due again: the data have grown 1.5, 2, 3, 5, … times since its last try, or not even that much.
                 if self._hopeless(name, flat):
                     standing.last = self._store.steps
@@ -236,6 +240,7 @@ class Contest:
             "recent": np.array(self._recent),
             "counters": np.array([self.episodes, self._terminated, self._called], dtype=np.int64),
             "own": np.array(self._own, dtype=np.float64),
+            "best": np.array(self._best),
             "standings": np.array([[s.plays, s.counted, s.flying, s.last] for s in self.standings.values()]),
         }
         for name, standing in self.standings.items():
@@ -257,4 +262,4 @@ class Contest:
         episodes, terminated, called = (int(number) for number in state["counters"])
         self.standings, self._recent = standings, state["recent"].tolist()
         self.episodes, self._terminated = episodes, bool(terminated)
-        self._own, self._called = state["own"].tolist(), bool(called)
+        self._own, self._best, self._called = state["own"].tolist(), float(state["best"]), bool(called)

@@ -22,14 +22,15 @@ _FIRST, _GROWTH, _LONGEST = 25, 0.15, 500  # steps before the first fit; then th
 _FADE = 4.0  # episodes after which half of the optimism beyond the best return is gone
 _KEEP = 4  # Q̂ is the mean over the last visions: refits seldom err alike
 _ACTING = 2  # of them are asked at every step, which must be fast
-_IDLE, _ASTRAY = 200, 1000  # steps played that all paid the same: for so many steps nothing but the search counts
+_IDLE, _ASTRAY = 200, 1000  # first steps of an episode that all paid the same: for so many only the search counts
 
 
 class Imaginer(Member):
     """Dynamics, the visions solved on them, and when to refit."""
 
     name = "model"
-    _SAVED = ("_fit_at", "_stale", "_ended", "_held", "_left", "_toll", "_usual", "_alike", "_lost_until")
+    _SAVED = ("_fit_at", "_stale", "_ended", "_held", "_left", "_toll", "_usual", "_alike", "_asked", "_lost_until",
+              "_calm")  # fmt: skip
 
     def __init__(
         self, store: Store, Y: FloatArray, returns: Returns, rng: np.random.Generator, *, longest: int = _LONGEST
@@ -43,8 +44,10 @@ class Imaginer(Member):
         self._fit_at = _FIRST
         self._stale = True  # whether the newest vision is older than the laws
         self._ended = 0  # episodes
-        self._usual, self._alike = np.nan, 0  # the last reward while playing, and how often in a row it was the same
-        self._lost_until = 0  # step up to which only the search counts
+        self._usual = np.zeros(0)  # the first reward of each environment's episode, while playing it,
+        self._alike = np.zeros(0, dtype=np.int64)  # and how many steps paid just that; -1 once one did not
+        self._asked = np.zeros(0, dtype=np.bool_)  # since the last step was seen
+        self._lost_until, self._calm = 0, _ASTRAY  # only the search counts up to a step; and not for so many after it
         self._held = np.zeros(0, dtype=np.int64)  # actions held before the first fit,
         self._left = np.zeros(0, dtype=np.int64)  # and for how many more steps
 
@@ -56,6 +59,7 @@ class Imaginer(Member):
     def begin(self, environment: int) -> None:
         """Make the vision as new as the laws."""
         self._trodden.begin(environment)
+        self._alike[environment : environment + 1] = 0
         if self.ready:
             self.refit(values=True)
 
@@ -77,11 +81,19 @@ class Imaginer(Member):
         """Greedy on the completed Q, novelty included; before the first fit, random actions held for a few steps."""
         if not self.ready:
             return self._wander(environment)
+        self._ask(environment)
         q = self._hopeful(environment, flat)
         if self._toll > 0.0:
             self._trodden.tread(environment, self._place(flat), self._toll)
         best = np.flatnonzero(q >= q.max() - 1e-9 * abs(q.max()))
         return int(best[0] if len(best) == 1 else self._rng.choice(best))
+
+    def _ask(self, environment: int) -> None:
+        more = environment + 1 - len(self._asked)
+        if more > 0:
+            self._usual, self._alike = np.append(self._usual, [0.0] * more), np.append(self._alike, [0] * more)
+            self._asked = np.append(self._asked, [False] * more)
+        self._asked[environment] = True
 
     def _wander(self, environment: int) -> int:
         if environment >= len(self._held):
@@ -137,19 +149,29 @@ class Imaginer(Member):
         if self.ready and playing:
             for state in batch.next_flat:
                 count_visit(*self._visions[0], state)
-            self._watch_for_idling(batch.rewards)
+            self._watch_for_idling(batch)
         if (playing or not self.ready) and self._store.steps >= self._fit_at:
             self.refit(values=True)
 
-    def _watch_for_idling(self, rewards: FloatArray) -> None:
-        """Where effort costs and nothing good was ever seen, doing nothing is the best that is known: search on."""
+    def _watch_for_idling(self, batch: Batch) -> None:
+        """Where effort costs and nothing good was ever seen, doing nothing is the best that is known: search on.
+
+        Who has come from worse to better and stays there is not idle. Nor may the search go on for ever.
+        """
+        asked, self._asked = self._asked, np.zeros_like(self._asked)
         if self._found:
             return
         least = 1e-9 * max(abs(self._returns.best_reward), abs(self._returns.worst_reward))
-        same = bool((np.abs(rewards - self._usual) <= least).all())
-        self._alike, self._usual = self._alike + len(rewards) if same else 0, float(rewards[-1])
-        if self._alike >= _IDLE and self._store.steps >= self._lost_until and self._at_stake:
-            self._lost_until, self._alike, self._stale = self._store.steps + _ASTRAY, 0, True
+        for env in np.flatnonzero(asked[: len(batch)]).tolist():
+            reward = float(batch.rewards[env])
+            if self._alike[env] == 0:
+                self._usual[env] = reward
+            same = self._alike[env] >= 0 and abs(reward - self._usual[env]) <= least
+            self._alike[env] = 0 if batch.ended[env] else self._alike[env] + 1 if same else -1
+        rested = self._store.steps >= self._lost_until + (self._calm - _ASTRAY)
+        if rested and self._at_stake and len(self._alike) and self._alike.max() >= _IDLE:
+            self._lost_until, self._calm = self._store.steps + _ASTRAY, 2 * self._calm
+            self._alike[:], self._stale = -1, True
             self.refit(values=True)
 
     @property
@@ -161,7 +183,7 @@ class Imaginer(Member):
     @property
     def _lost(self) -> bool:
         """Whether there is nothing to do but search."""
-        return not self._at_stake or self._store.steps < self._lost_until
+        return not self._at_stake or (not self._found and self._store.steps < self._lost_until)
 
     @one_thread
     def refit(self, *, values: bool) -> None:

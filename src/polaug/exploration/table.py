@@ -79,7 +79,7 @@ class Table:
         return False, self._returns.high, 0.3 * self._caution * surprise
 
     def known_pairs(self, row: int) -> FloatArray:
-        """Q(s, ·) by what was tried; what never was is worth the worst that was seen."""
+        """Q(s, ·) by what was tried here, what was not is worth the worst that was seen; where nothing was, by hope."""
         q = self.pairs(row, EXPLOITING)
         return np.where(q <= NEVER, min(self._returns.low, 0.0), q)
 

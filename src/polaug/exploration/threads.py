@@ -1,14 +1,16 @@
 """BLAS on one thread: an explorer's matrices are small, and threads that wait for each other cost more than they do.
 
 On a machine that is busy with other runs the difference is a factor of eight. Sums also come out the same to the bit
-whatever the number of threads is.
+whatever the number of threads is. The number is the process's, not a thread's: while one of several threads fits, the
+others' BLAS has one thread too.
 """
 
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
@@ -27,7 +29,33 @@ def one_thread(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
     @functools.wraps(function)
     def limited(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        with _blas().limit(limits=1):
+        _limit.enter()
+        try:
             return function(*args, **kwargs)
+        finally:
+            _limit.leave()
 
     return limited
+
+
+class _Limit:
+    """Whoever comes first sets the limit, whoever leaves last takes it back."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside = threading.Lock(), 0
+        self._limiter: Any = None
+
+    def enter(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._limiter = _blas().limit(limits=1)
+            self._inside += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limiter.restore_original_limits()
+
+
+_limit = _Limit()

@@ -35,6 +35,7 @@ _LEAST_TRIALS = 0.01
 _PROGRESS = 0.05  # of the range of returns: an explorer that improves by it is waited for
 _SPELL, _LONGEST_SPELL = 1_000, 5_000  # steps without an end that count as an episode; and under a longer time limit
 _TRIES, _LONG = 6, 500  # episodes that patience holds for at least, one for so many of its steps
+_NOTHING_SEEN = 10  # times the patience while all returns were alike
 _OVER = 2_000  # steps without lessons after which these are over
 _CALM = 2_000  # steps without lessons after the agent had to be brought back
 
@@ -265,8 +266,10 @@ class Handover(Standing):
 
     @property
     def _patient(self) -> bool:
-        """The explorer may still show what it can: a few episodes tell little, however long they are."""
-        patience = self._settings.patience
+        """The explorer may still show what it can: a few episodes tell little, however long they are. While all returns
+        were alike the agent has nothing to learn from either.
+        """
+        patience = self._settings.patience * (_NOTHING_SEEN if self.scale == 0.0 else 1)
         return self._without_lead < patience or self._tries < min(_TRIES, patience // _LONG)
 
     @property

@@ -20,7 +20,7 @@ _SAFELY = 3.5  # standard deviations by which a whole window must lie above them
 _ON_THE_WAY = 0.6  # of the way from them to the best return ever seen
 _ENOUGH = 4  # episodes that prove a level
 _WORTH = 0.25  # of the range of all returns above those of an agent that knows nothing
-_AGAIN = 3  # times that the worst return of all came, to the last digit
+_OPENING, _AGAIN = 12, 3  # episodes, and how often the worst return of all came among them, to the last digit
 _TOP = 0.05  # of the range of all returns: nobody was better
 
 
@@ -58,7 +58,7 @@ class Standing:
     def _clear(self) -> None:
         self._explorer, self._agent, self._exams = _Record(), _Record(), _Record(EXAMS)
         self._range = np.array([np.inf, -np.inf])  # of all returns
-        self._nothing = 0  # how often the worst of them came
+        self._opening = np.zeros(0)  # the first of them
         self._form = -np.inf  # the best mean of three episodes of the explorer, slowly forgotten
         self._first = np.zeros(0)  # returns of its first episodes
         self._novice = np.zeros(0)  # returns of the agent's first noisy episodes
@@ -69,10 +69,7 @@ class Standing:
     def _record(self, episode: Episode) -> None:
         record = self._explorer if episode.by_explorer else self._exams if episode.exam else self._agent
         record.add(episode.total)
-        near = 1e-9 * abs(episode.total)
-        if episode.total < self._range[0] - near:
-            self._nothing = 0
-        self._nothing += episode.total <= self._range[0] + near
+        self._opening = np.append(self._opening, episode.total)[:_OPENING]
         self._range = np.array([min(self._range[0], episode.total), max(self._range[1], episode.total)])
         if not (episode.by_explorer or episode.exam):
             self._novice = np.append(self._novice, episode.total)[:_FIRST]
@@ -179,10 +176,11 @@ class Standing:
 
     @property
     def _eventless(self) -> bool:
-        """The worst return comes again and again: episodes in which nothing happens. Who starts anew there sees nothing
-        else, and would never learn.
+        """In a quarter of the first episodes the return was the worst of all, to the last digit: nothing happens to who
+        knows nothing. Starting anew there would be of no use.
         """
-        return self._nothing >= _AGAIN
+        worst = self._range[0]
+        return int((self._opening <= worst + 1e-9 * abs(worst)).sum()) >= _AGAIN
 
     @property
     def far_behind(self) -> bool:
@@ -197,7 +195,7 @@ class Standing:
         return {"explorer": self._explorer.returns.copy(), "agent": self._agent.returns.copy(),
                 "exam_returns": self._exams.returns.copy(), "first": self._first.copy(), "novice": self._novice.copy(),
                 "range": np.append(self._range, [self._form, self._best, self._peak, self._assured]),
-                "nothing": np.array(self._nothing)}  # fmt: skip
+                "opening": self._opening.copy()}  # fmt: skip
 
     def _load_standing(self, state: State) -> None:
         if state["range"].shape != (6,):
@@ -207,4 +205,4 @@ class Standing:
         self._first, self._novice = state["first"].copy(), state["novice"].copy()
         self._range = state["range"][:2].copy()
         self._form, self._best, self._peak, self._assured = (float(level) for level in state["range"][2:])
-        self._nothing = int(state["nothing"])
+        self._opening = state["opening"].copy()
