@@ -11,7 +11,7 @@ FOLLOWING = {
     "model": lambda e: [e._returns.low],
     "optimistic": lambda e: [e._returns.low],
     "paper": lambda e: e._returns,
-    "tabular": lambda e: [e._best],
+    "tabular": lambda e: [e._table._best],
 }
 
 
@@ -62,7 +62,7 @@ def test_a_committee_that_counts_categories_resets_its_table():
     play(explorer, 20, ends=False)
     explorer.reset()
     play(explorer, 10, ends=True)
-    assert explorer._table._best == -10.0
+    assert explorer._table._table._best == -10.0
 
 
 def test_a_repetition_ends_with_its_episode():
