@@ -137,7 +137,7 @@ def test_an_environment_that_raises_leaves_the_agent_saveable(corridor, guide, t
     assert again._polaug.handover.steps == 99 + 64
 
 
-@pytest.mark.parametrize(("start", "patience"), [(7.0, 200), (0.0, 10 * 200)])
+@pytest.mark.parametrize(("start", "patience"), [(9.0, 200), (0.0, 10 * 200)])
 def test_an_agent_better_than_its_explorer_keeps_the_wheel(corridor, guide, start, patience):
     """The explorer walks the wrong way; it may cost its patience and rare trials, no more. From afar nobody ever gets
     to the goal, and as long as all returns are alike patience is ten times longer.
