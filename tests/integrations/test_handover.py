@@ -425,6 +425,7 @@ def test_the_search_goes_on_while_all_returns_are_alike():
         for k in range(40):
             for t in range(200):
                 handover.step(np.full(1, totals(k) if t == 199 else 0.0), np.full(1, t == 199))
+        assert not handover.retired or handover.scale > 0.0  # who searches must learn
         return handover.share
 
     assert share(lambda k: -200.0) == 0.5  # the agent has nothing to learn from either

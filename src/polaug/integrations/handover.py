@@ -150,7 +150,7 @@ class Handover(Standing):
         self._tries += episode.by_explorer
         if self.explorer_leads:
             self._without_lead, self._tries, self._lost, self._led = 0, 0, 0, True
-        elif episode.by_explorer and not self._patient:
+        elif episode.by_explorer and not (self._patient or self._searching):
             self._lost += 1
         if episode.by_explorer and self._explorer.mean > self._best + 0.02 * self.scale:
             self._best, self._since_best = self._explorer.mean, 0
@@ -242,8 +242,8 @@ class Handover(Standing):
         if self._patient:
             wanted = 0.5 if self.agent_leads else _LEAD_SHARE if self._led else _FIRST_SHARE
             return max(wanted * self._fading, self._settings.trial_share)
-        if self.scale == 0.0 and self._without_lead < _NOTHING_SEEN * self._settings.patience:
-            return _SEARCH_SHARE  # all returns were alike: the agent has nothing to learn from either
+        if self._searching:
+            return _SEARCH_SHARE
         return max(_LEAST_TRIALS, self._settings.trial_share * 0.5**self._lost)
 
     @property
@@ -271,6 +271,11 @@ class Handover(Standing):
         """The explorer may still show what it can: a few episodes tell little, however long they are."""
         patience = self._settings.patience
         return self._without_lead < patience or self._tries < min(_TRIES, patience // _LONG)
+
+    @property
+    def _searching(self) -> bool:
+        """All returns were alike: nobody has lost, and the agent has nothing to learn from either."""
+        return self.scale == 0.0 and self._without_lead < _NOTHING_SEEN * self._settings.patience
 
     @property
     def _dismissed(self) -> bool:
