@@ -76,6 +76,22 @@ def test_who_has_come_from_worse_to_better_may_stay_there(name, seed):
     assert min(returns[-2:]) > -300
 
 
+def test_a_loser_that_is_due_gets_one_of_several_environments(monkeypatch):
+    env, explorer = committee("MountainCar-v0")
+    play(env, explorer, episodes=8)
+    contest, start = explorer._contest, env.reset(seed=9)[0].astype(float)
+    monkeypatch.setattr(contest, "_hopeless", lambda name, flat: False)  # whatever the model thinks of it
+    for name, standing in contest.standings.items():
+        standing.last = 1 if name == "fitted" else explorer._store.steps  # it alone is due,
+    contest.standings["fitted"].returns = [-200.0] * 5  # for no merit of its own
+    given = []
+    for _ in range(4):
+        given.append(contest.next_member(start))
+        contest.standings[given[-1]].flying += 1
+    assert given[0] == "fitted"
+    assert "fitted" not in given[1:]
+
+
 def test_the_pole_is_balanced_in_a_few_dozen_episodes():
     env, explorer = committee("CartPole-v1")
     returns, _ = play(env, explorer, episodes=30)

@@ -47,6 +47,35 @@ def test_the_model_predicts_the_dynamics_of_cartpole():
     assert np.all(dynamics._error < 0.01 * variance)
 
 
+def test_more_dimensions_have_more_waves_up_to_a_bound():
+    def waves(d):
+        space, actions = gym.spaces.Box(-1.0, 1.0, (d,)), gym.spaces.Discrete(2)
+        return len(polaug.make_explorer("model", space, actions)._member.dynamics._phases)
+
+    assert waves(1) == waves(4) < waves(6) < waves(8) == waves(20)
+
+
+@pytest.mark.parametrize(("name", "few", "many"), [("optimistic", (1_500, 2_000), (4_500, 5_500)),
+                                                   ("model", (1_000, 2_000), (8_000, 10_000))])  # fmt: skip
+def test_refits_become_rarer_the_more_there_is(name, few, many):
+    """So that a step costs the same: a refit costs in proportion to what is stored."""
+    env = gym.make("CartPole-v1")
+    explorer = polaug.make_explorer(name, env.observation_space, env.action_space, seed=0)
+    rng, fits = np.random.default_rng(0), []
+    for _ in range(many[1] // 50):
+        states = rng.uniform(-0.2, 0.2, (50, 4)).astype(np.float32)
+        step = (states, rng.integers(2, size=50), np.ones(50), states + 0.01, np.zeros(50, bool), np.zeros(50, bool))
+        explorer.observe(polaug.Transitions(*step))
+        at = explorer._fit_at if name == "optimistic" else explorer._member._fit_at
+        if not fits or at != fits[-1]:
+            fits.append(at)
+
+    def interval(window):
+        return np.mean(np.diff([at for at in fits if window[0] <= at <= window[1]]))
+
+    assert interval(many) >= 2.0 * interval(few)
+
+
 def test_a_noise_dimension_loses_its_relevance():
     class Noisy(gym.ObservationWrapper):
         def __init__(self, env):

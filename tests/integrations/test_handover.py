@@ -418,20 +418,6 @@ def test_nobody_is_let_go_where_nothing_happens_at_first(drifts, times):
     assert champion.untaught == (times < 3)
 
 
-def test_the_search_goes_on_while_all_returns_are_alike():
-    def share(totals):
-        handover = Handover(Augmentation(), steers=True, automatic=True, tau_e=None, warm_up=0)
-        handover.begin(1)
-        for k in range(40):
-            for t in range(200):
-                handover.step(np.full(1, totals(k) if t == 199 else 0.0), np.full(1, t == 199))
-        assert not handover.retired or handover.scale > 0.0  # who searches must learn
-        return handover.share
-
-    assert share(lambda k: -200.0) == 0.5  # the agent has nothing to learn from either
-    assert share(lambda k: -200.0 if k else -201.0) <= 0.1
-
-
 def test_nobody_is_let_go_before_it_is_known_what_an_untaught_agent_does():
     handover, champion, _ = taught(wavers(), lambda k, champion: 0.0, episodes=200)
     handover._novice = handover._novice[:2]

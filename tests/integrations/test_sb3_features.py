@@ -137,22 +137,11 @@ def test_an_environment_that_raises_leaves_the_agent_saveable(corridor, guide, t
     assert again._polaug.handover.steps == 99 + 64
 
 
-@pytest.mark.parametrize(("start", "patience"), [(9.0, 200), (0.0, 10 * 200)])
-def test_an_agent_better_than_its_explorer_keeps_the_wheel(corridor, guide, start, patience):
-    """The explorer walks the wrong way; it may cost its patience and rare trials, no more. From afar nobody ever gets
-    to the goal, and as long as all returns are alike patience is ten times longer.
-    """
-
-    class From(corridor):
-        def reset(self, **keywords):
-            super().reset(**keywords)
-            self.at += start
-            return self._see(), {}
-
+def test_an_agent_better_than_its_explorer_keeps_the_wheel(corridor, guide):
+    """The explorer walks the wrong way; it may cost its patience and rare trials, no more."""
     settings = Augmentation(guide, explorer_options={"wrong": True}, patience=200)
-    model = augment(PPO)("MlpPolicy", From(), n_steps=64, augmentation=settings, **small()).learn(4096)
-    assert (model._polaug.handover.scale > 0) == (start > 0)
-    assert model._polaug.handover.explorer_steps < patience + 0.12 * 4096
+    model = augment(PPO)("MlpPolicy", corridor(), n_steps=64, augmentation=settings, **small()).learn(4096)
+    assert model._polaug.handover.explorer_steps < 200 + 0.12 * 4096
     assert model._polaug.handover.teaching == 0
 
 

@@ -61,20 +61,16 @@ class Cells(Member):
         self._catch_up(_THOROUGHLY)
         more = environment + 1 - len(self._heads)
         self._heads = np.append(self._heads, np.zeros(max(more, 0), dtype=np.int64))
-        if environment >= 0:
-            self._heads[environment] = self._table.next_head()
+        self._heads[environment] = self._table.next_head()
 
     def choose(self, environment: int, flat: FloatArray) -> int:
         """The best of a head's values; among equals any."""
-        q = self._table.pairs(int(self._rows(flat[None])[0]), int(self._heads[environment]))
-        best = np.flatnonzero(q >= q.max() - 1e-9 * abs(q.max()))
-        return int(best[self._rng.integers(len(best))])
+        return self._table.choose(int(self._rows(flat[None])[0]), int(self._heads[environment]), self._rng)
 
     def learn(self, batch: Batch, playing: bool) -> None:
         """Count at once while playing; others' steps are counted from the store when it plays next."""
-        if not playing or not self._laid:
-            return
-        self._catch_up(1)
+        if playing:
+            self._catch_up(1)
 
     def finish(self, environment: int, total: float | None) -> None:
         """Judge the head by its return."""

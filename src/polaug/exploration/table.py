@@ -78,6 +78,12 @@ class Table:
             return True, self._optimum, self._caution * surprise
         return False, self._returns.high, 0.3 * self._caution * surprise
 
+    def choose(self, row: int, head: int, rng: np.random.Generator) -> int:
+        """The action of most value to a head; among equals any."""
+        q = self.pairs(row, head)
+        best = np.flatnonzero(q >= q.max() - 1e-9 * abs(q.max()))
+        return int(best[rng.integers(len(best))])
+
     def known_pairs(self, row: int) -> FloatArray:
         """Q(s, ·) by what was tried here, what was not is worth the worst that was seen; where nothing was, by hope."""
         q = self.pairs(row, EXPLOITING)

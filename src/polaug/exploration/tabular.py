@@ -82,12 +82,9 @@ class TabularExplorer(Explorer):
     def _choose(self, flat: FloatArray, states: Any) -> IntArray:
         rows = self._rows.rows(states).tolist()
         self._follow_environments(len(rows))
-        chosen = np.empty(len(rows), dtype=np.int64)
-        for i, row in enumerate(rows):
-            q = self._table.pairs(row, int(self._heads[i]))
-            best = np.flatnonzero(q >= q.max() - 1e-9 * abs(q.max()))
-            chosen[i] = best[self._rng.integers(len(best))]
-        return chosen
+        heads = self._heads.tolist()
+        chosen = [self._table.choose(row, head, self._rng) for row, head in zip(rows, heads, strict=True)]
+        return np.array(chosen, dtype=np.int64)
 
     def _q_values(self, flat: FloatArray, states: Any) -> FloatArray | None:
         if not len(self._table):

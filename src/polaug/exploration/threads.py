@@ -1,6 +1,6 @@
 """BLAS on one thread: an explorer's matrices are small, and threads that wait for each other cost more than they do.
 
-On a machine that is busy with other runs the difference is a factor of eight. Sums also come out the same to the bit
+On a machine that is busy with other runs the difference is large. Sums also come out the same to the bit
 whatever the number of threads is. The number is the process's, not a thread's: while one of several threads fits, the
 others' BLAS has one thread too.
 """

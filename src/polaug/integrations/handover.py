@@ -35,7 +35,6 @@ _LEAST_TRIALS = 0.01
 _PROGRESS = 0.05  # of the range of returns: an explorer that improves by it is waited for
 _SPELL, _LONGEST_SPELL = 1_000, 5_000  # steps without an end that count as an episode; and under a longer time limit
 _TRIES, _LONG = 6, 500  # episodes that patience holds for at least, one for so many of its steps
-_NOTHING_SEEN, _SEARCH_SHARE = 10, 0.5  # times the patience while all returns were alike, and the share meanwhile
 _OVER = 2_000  # steps without lessons after which these are over
 _CALM = 2_000  # steps without lessons after the agent had to be brought back
 
@@ -150,7 +149,7 @@ class Handover(Standing):
         self._tries += episode.by_explorer
         if self.explorer_leads:
             self._without_lead, self._tries, self._lost, self._led = 0, 0, 0, True
-        elif episode.by_explorer and not (self._patient or self._searching):
+        elif episode.by_explorer and not self._patient:
             self._lost += 1
         if episode.by_explorer and self._explorer.mean > self._best + 0.02 * self.scale:
             self._best, self._since_best = self._explorer.mean, 0
@@ -242,8 +241,6 @@ class Handover(Standing):
         if self._patient:
             wanted = 0.5 if self.agent_leads else _LEAD_SHARE if self._led else _FIRST_SHARE
             return max(wanted * self._fading, self._settings.trial_share)
-        if self._searching:
-            return _SEARCH_SHARE
         return max(_LEAST_TRIALS, self._settings.trial_share * 0.5**self._lost)
 
     @property
@@ -271,11 +268,6 @@ class Handover(Standing):
         """The explorer may still show what it can: a few episodes tell little, however long they are."""
         patience = self._settings.patience
         return self._without_lead < patience or self._tries < min(_TRIES, patience // _LONG)
-
-    @property
-    def _searching(self) -> bool:
-        """All returns were alike: nobody has lost, and the agent has nothing to learn from either."""
-        return self.scale == 0.0 and self._without_lead < _NOTHING_SEEN * self._settings.patience
 
     @property
     def _dismissed(self) -> bool:
