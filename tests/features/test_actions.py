@@ -109,6 +109,20 @@ def test_actions_outside_the_space_are_named():
     assert box.to_environment(np.empty(0, np.int64)).shape == (0, 3)
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8])
+@pytest.mark.parametrize("n", [1, 200])
+def test_choices_are_columns_whatever_their_type_and_number(dtype, n):
+    features = action_features("auto", spaces.Discrete(5, start=2))
+    actions = (2 + np.arange(n) % 5).astype(dtype)
+    np.testing.assert_array_equal(features.to_indices(actions), np.arange(n) % 5)
+    for wrong in (1, 7):
+        actions[-1] = wrong
+        with pytest.raises(
+            InvalidInputError, match=rf"environment {n - 1}, dimension 0: must be in \[2, 6\], got {wrong}"
+        ):
+            features.to_indices(actions)
+
+
 def test_too_many_actions_are_refused_before_they_are_listed():
     with pytest.raises(InvalidInputError, match=r"at most 1000.*fewer bins"):
         action_features("auto", spaces.Box(-1, 1, (17,)), bins=9)

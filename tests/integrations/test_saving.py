@@ -208,5 +208,5 @@ def test_a_file_of_another_version_says_so():
     model.learn(120)
     state = model._polaug.state_dict() | {"version": np.array(1)}
     other = Companion(Augmentation(), state)
-    with pytest.raises(StateError, match="format 1, this one reads 6"):
+    with pytest.raises(StateError, match="format 1, this one reads 7"):
         other.attach(model)

@@ -66,11 +66,16 @@ def _surely_finite(array: FloatArray) -> bool:
     return math.isfinite(np.vdot(array, array))
 
 
-def read_one(X: FloatArray, Y: FloatArray, row: int, column: int, value: float) -> tuple[FloatArray, FloatArray, float]:
-    """`read_entries` for one entry given by plain numbers, an order of magnitude cheaper; gives x, y and the value."""
+def read_one(
+    X: FloatArray, Y: FloatArray, row: int, column: int, value: float, *, scanned: bool
+) -> tuple[FloatArray, FloatArray, float]:
+    """`read_entries` for one entry given by plain numbers, an order of magnitude cheaper; gives x, y and the value.
+
+    `scanned` says that all numbers of X and Y are known to be finite.
+    """
     if 0 <= row < len(X) and 0 <= column < len(Y) and math.isfinite(value):
         x, y = X[row], Y[column]
-        if _surely_finite(x) and _surely_finite(y):
+        if scanned or (_surely_finite(x) and _surely_finite(y)):
             return x, y, float(value)
     entries = read_entries(X, Y, row, column, value)  # words the error, or finds that all is well
     return entries.x[0], entries.y[0], float(entries.values[0])

@@ -158,12 +158,13 @@ class InductiveCompletion:
         y_all = read_features("Y", Y, None if fresh else self._n, finite=False)
         m, n = x_all.shape[1], y_all.shape[1]
         solver = SOLVERS[self.solver](self.options, m, n) if fresh else self._solver
-        if solver.needs_all_rows and not solver.knows(x_all, y_all):
+        known = solver.needs_all_rows and solver.knows(x_all, y_all)
+        if solver.needs_all_rows and not known:
             read_features("X", x_all, m, finite=True)
             read_features("Y", y_all, n, finite=True)
         one: Any = (rows, columns, values)
         if counts is None and type(one[0]) is int and type(one[1]) is int and type(one[2]) is float:
-            solver.put(x_all, y_all, one[:2], *read_one(x_all, y_all, *one))
+            solver.put(x_all, y_all, one[:2], *read_one(x_all, y_all, *one, scanned=known))
         else:
             solver.update(x_all, y_all, read_entries(x_all, y_all, rows, columns, values, counts))
         self._solver, self._m, self._n = solver, m, n

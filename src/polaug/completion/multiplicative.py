@@ -119,7 +119,7 @@ class Multiplicative:
     ) -> None:
         """`update` for one entry. The fast path: nothing is checked."""
         self._know(X, Y)
-        self._C += np.multiply.outer(self._omega.put_one(key, x, y, value) * x, y)
+        self._C += (self._omega.put_one(key, x, y, value) * x)[:, None] * y
         self._settle(1)
 
     def _settle(self, changes: int) -> None:

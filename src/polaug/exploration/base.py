@@ -109,6 +109,8 @@ class Explorer(ABC):
         self.actions: ActionFeatures = action_features("auto", action_space)
         self.steps = 0
         """Transitions observed so far."""
+        self.teaches = False
+        """Set it if an agent is to learn from Q̂: an explorer may otherwise spare what only a teacher needs."""
 
     # -- what callers use -------------------------------------------------------------------------------------------
 
@@ -159,7 +161,8 @@ class Explorer(ABC):
     def state_dict(self) -> State:
         """Everything learnt, as plain arrays; `load_state_dict` goes on from there to the bit."""
         header = {"method": np.array(type(self).__name__), "spaces": np.array(self._signature()),
-                  "steps": np.array(self.steps, dtype=np.int64), "generator": generator_state(self._rng)}  # fmt: skip
+                  "steps": np.array(self.steps, dtype=np.int64), "generator": generator_state(self._rng),
+                  "teaches": np.array(self.teaches)}  # fmt: skip
         return header | prefixed("state", self._state())
 
     def load_state_dict(self, state: State) -> None:
@@ -167,6 +170,7 @@ class Explorer(ABC):
         try:
             method, signature = str(state["method"]), str(state["spaces"])
             steps, rng = int(state["steps"]), restored_generator(state["generator"])
+            teaches = bool(state["teaches"])
             if method != type(self).__name__:
                 raise StateError(f"state: it belongs to the explorer {method}, not {type(self).__name__}. "
                                  "Build the explorer it was saved from.")  # fmt: skip
@@ -180,7 +184,7 @@ class Explorer(ABC):
             if isinstance(fault, StateError):
                 raise
             raise StateError(f"state: damaged ({fault}). Save it anew with state_dict().") from fault
-        self.steps = steps
+        self.steps, self.teaches = steps, self.teaches or teaches
         self._rng.bit_generator.state = rng.bit_generator.state  # in place: parts of an explorer share the generator
 
     def save(self, path: str | os.PathLike[str]) -> None:

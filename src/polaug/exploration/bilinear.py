@@ -50,15 +50,19 @@ class Waves:
     """cos and sin of Gaussian frequencies, a constant and the linear part, of states scaled to about [−1, 1]."""
 
     def __init__(self, dimensions: int, frequencies: int, rng: np.random.Generator) -> None:
-        self.directions = rng.standard_normal((dimensions, frequencies))
         self.size = 2 * frequencies + 1 + dimensions
-        self.length = 1.0
+        self.stretch(rng.standard_normal((dimensions, frequencies)), 1.0)
+
+    def stretch(self, directions: FloatArray, length: float) -> None:
+        """Take these frequencies (d, ·), over a length."""
+        self.directions, self.length = directions, length
+        self._frequencies = directions / length
 
     def __call__(self, z: FloatArray) -> FloatArray:
         """Features (n, size) of z (n, d)."""
         n, frequencies = len(z), self.directions.shape[1]
         features = np.empty((n, self.size))
-        angles = z @ (self.directions / self.length)
+        angles = z @ self._frequencies
         np.cos(angles, out=features[:, :frequencies])
         np.sin(angles, out=features[:, frequencies : 2 * frequencies])
         features[:, : 2 * frequencies] /= math.sqrt(frequencies)
@@ -183,7 +187,7 @@ class Bilinear:
             # Few dimensions can afford sharp features, many need smooth ones; chosen on four tasks, see the docs.
             length = math.sqrt(live) * min(max(0.25 * (live / 3.0) ** 2.5, 0.25), 0.6)
             for group in self.groups:
-                group.waves.length = length
+                group.waves.stretch(group.waves.directions, length)
                 group.clear()
                 group.rebuild(np.arange(store.size), slots[:0], self.centre, self.inverse)
         else:
@@ -231,7 +235,7 @@ class Bilinear:
         z = scaled(flat, self.centre, self.inverse)
         total = np.zeros((len(flat), len(self._Y)))
         for group in self.groups:
-            total += group.waves(z) @ (group.W[head] @ self._Y.T)
+            total += group.waves(z) @ (group.W[head] if group.one_hot else group.W[head] @ self._Y.T)
         return total / len(self.groups)
 
     def state_dict(self) -> State:
@@ -266,7 +270,7 @@ class Bilinear:
         self.fitted = bool(fitted)
         for k, group in enumerate(self.groups):
             group.W, group._gram = state[f"W{k}"].copy(), state[f"gram{k}"].copy()
-            group.waves.directions, group.waves.length = state[f"directions{k}"].copy(), float(state[f"length{k}"])
+            group.waves.stretch(state[f"directions{k}"].copy(), float(state[f"length{k}"]))
             group.here[:n], group.there[:n] = state[f"here{k}"], state[f"there{k}"]
             group.actions[:n], group.features[:n] = state[f"actions{k}"], state[f"features{k}"]
             group.factor()
@@ -274,7 +278,7 @@ class Bilinear:
 
 def scaled(flat: FloatArray, centre: FloatArray, inverse: FloatArray) -> FloatArray:
     """States (n, d) in units of the range seen, clipped to ±3."""
-    z: FloatArray = np.clip((flat - centre) * inverse, -3.0, 3.0)
+    z: FloatArray = np.minimum(np.maximum((flat - centre) * inverse, -3.0), 3.0)  # faster than `clip` on a few
     return z
 
 

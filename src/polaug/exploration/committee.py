@@ -29,7 +29,6 @@ from polaug.exploration.contest import Contest
 from polaug.exploration.fitted import Fitted
 from polaug.exploration.imaginer import Imaginer
 from polaug.exploration.linear import Linear
-from polaug.exploration.look_ahead import imagined_return
 from polaug.exploration.member import Member
 from polaug.exploration.returns import Returns
 from polaug.exploration.run import CALM, Run, runs_from, runs_state
@@ -185,7 +184,7 @@ class CommitteeExplorer(Explorer):
         That may be worse than the model's, which is refitted and compared inside the model, ever more rarely. The
         model judges in its own favour, so only a clear difference counts.
         """
-        if self._store.steps < _JUDGE_AGAIN * self._judged_at or self._contest.best() != "linear":
+        if not self.teaches or self._store.steps < _JUDGE_AGAIN * self._judged_at or self._contest.best() != "linear":
             return
         self._judged_at = self._store.steps
         self._model.refit(values=True)
@@ -193,7 +192,7 @@ class CommitteeExplorer(Explorer):
         if laws is None:
             return
         starts, horizon = np.concatenate([flat[None], self._linear.sample_starts(3)]), self._linear.horizon(200)
-        model, linear = (imagined_return(laws, self._members[n].values, starts, horizon) for n in ("model", "linear"))
+        model, linear = (self._members[name].promise(laws, starts, horizon) for name in ("model", "linear"))
         self._model_teaches = model > linear + _CLEARLY * self._contest.range
 
     # -- learning ---------------------------------------------------------------------------------------------------
@@ -221,19 +220,19 @@ class CommitteeExplorer(Explorer):
             self._table._learn(batch)
             self._table.steps += len(batch)
             return
-        playing, own = set(), 0
-        asked = self._chosen if len(self._chosen) == len(batch) else np.full(len(batch), -1)
-        for i in range(len(batch)):
+        playing, own, n = set(), 0, len(batch)
+        asked = self._chosen.tolist() if len(self._chosen) == n else [-1] * n
+        for i, (wanted, done) in enumerate(zip(asked, batch.actions.tolist(), strict=True)):
             run = self._runs.get(i) or self._start(i, batch.flat[i])
-            if asked[i] == batch.actions[i]:
+            if wanted == done:
                 run.followed += 1
                 own += 1
                 playing.add(run.member)
-        self._chosen = np.full(len(batch), -1)
+        self._chosen = np.full(n, -1)
         self._returns.follow(batch)
         self._linear.earn(own)
         self._take_in(batch, playing)
-        for i in range(len(batch)):
+        for i in range(n):
             self._count(i, self._runs[i], batch, i)
 
     def _take_in(self, batch: Batch, playing: set[str]) -> None:

@@ -16,7 +16,6 @@ from polaug.errors import StateError
 from polaug.exploration.base import Batch, FloatArray
 from polaug.exploration.imaginer import Imaginer
 from polaug.exploration.linear import Linear
-from polaug.exploration.look_ahead import imagined_return
 from polaug.exploration.member import Member
 from polaug.exploration.returns import Returns
 from polaug.exploration.store import Store
@@ -65,7 +64,7 @@ class Contest:
 
     def follow(self, batch: Batch) -> None:
         """Note whether an episode ever terminated."""
-        self._terminated |= bool(batch.terminated.any())
+        self._terminated = self._terminated or bool(batch.terminated.any())
 
     def ended(self, total: float, own: bool) -> None:
         """An episode ended with this return; `own`: one of the members drove most of it."""
@@ -229,8 +228,7 @@ class Contest:
         starts = np.concatenate([flat[None], self._linear.sample_starts(3)])
         laws = self._model.dynamics.laws
         assert laws is not None  # it was there before the refit
-        promised = imagined_return(laws, self._members[name].values, starts, self._linear.horizon(200))
-        return bool(promised < bar)
+        return bool(self._members[name].promise(laws, starts, self._linear.horizon(200)) < bar)
 
     # -- state ------------------------------------------------------------------------------------------------------
 

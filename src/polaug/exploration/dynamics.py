@@ -89,14 +89,15 @@ class Dynamics:
 
     def observe(self, batch: Batch) -> None:
         """Remember terminal states, and the transitions on which the present laws are yet to be tried."""
-        for i in np.flatnonzero(batch.terminated).tolist():
+        for i in batch.terminated.nonzero()[0].tolist():
             at = self._terminals if self._terminals < _TERMINALS else int(self._rng.integers(_TERMINALS))
             self._terminal_states[at], self._terminal_rewards[at] = batch.next_flat[i], batch.rewards[i]
             self._terminals = min(self._terminals + 1, _TERMINALS)
-        slots = np.arange(self._n_fresh, self._n_fresh + len(batch)) % _FRESH
+        n, first = len(batch), self._n_fresh % _FRESH
+        slots = slice(first, first + n) if first + n <= _FRESH else np.arange(first, first + n) % _FRESH
         self._fresh_states[slots], self._fresh_next[slots] = batch.flat, batch.next_flat
         self._fresh_features[slots] = batch.features
-        self._n_fresh += len(batch)
+        self._n_fresh += n
 
     def fit(self, returns: Returns) -> None:
         """New laws from the store."""

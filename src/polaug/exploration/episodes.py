@@ -22,7 +22,9 @@ class Episodes:
             self.returns, self.lengths = np.zeros(len(batch)), np.zeros(len(batch), dtype=np.int64)
         self.returns += batch.rewards
         self.lengths += 1
-        ended = np.flatnonzero(batch.ended)
+        ended = batch.ended.nonzero()[0]
+        if not len(ended):
+            return []
         done = [(float(self.returns[i]), int(self.lengths[i])) for i in ended]
         self.returns[ended] = 0.0
         self.lengths[ended] = 0

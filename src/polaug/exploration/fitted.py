@@ -53,9 +53,10 @@ class Fitted(Member):
 
     def learn(self, batch: Batch, playing: bool) -> None:
         """Refit when due, while playing."""
+        if not playing or self._store.size < 20:
+            return
         every, since = self._every(), self._store.steps - self._fit_at
-        due = since >= every or (bool(batch.ended.any()) and since >= every // 2)
-        if playing and due and self._store.size >= 20:
+        if since >= every or (since >= every // 2 and bool(batch.ended.any())):
             self._refit()
 
     def _every(self) -> int:

@@ -43,6 +43,27 @@ def polynomial(z: FloatArray) -> FloatArray:
 
 
 @compiled
+def cosines(x: FloatArray) -> None:
+    """Cos x (n,), in place and to six digits: unlike the exact one it vectorises. Range reduction and a polynomial."""
+    for i in range(x.shape[0]):
+        y = x[i] - 6.283185307179586 * math.floor(x[i] * 0.15915494309189535 + 0.5)
+        y *= y
+        x[i] = 1 + y * (-1 / 2 + y * (1 / 24 + y * (-1 / 720 + y * (1 / 40320 + y * (-1 / 3628800 + y * (
+            1 / 479001600 - y * (1 / 87178291200 - y / 20922789888000)))))))  # fmt: skip
+
+
+@compiled
+def exponentials(x: FloatArray) -> None:
+    """Exp x (n,) for x ≤ 0, in place and to six digits: exp(x / 256) as a polynomial, squared eight times."""
+    for i in range(x.shape[0]):
+        y = max(x[i], -60.0) / 256
+        y = 1 + y * (1 + y * (1 / 2 + y * (1 / 6 + y * (1 / 24 + y / 120))))
+        for _ in range(8):
+            y *= y
+        x[i] = y
+
+
+@compiled
 def farthest_points(z: FloatArray, count: int, start: int) -> tuple[IntArray, FloatArray]:
     """Rows of z (n, d) in an order that covers it: each next one is farthest from those before.
 

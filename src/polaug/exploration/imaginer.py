@@ -11,6 +11,7 @@ from polaug.exploration.geometry import bumps
 from polaug.exploration.imagination import FOUND, LOST, SEARCHING, Hopes, imagine
 from polaug.exploration.look_ahead import FEW, count_visit, hopeful_values, look_ahead_each, values_of
 from polaug.exploration.member import Member
+from polaug.exploration.promise import in_units, promised_by_visions, sketched
 from polaug.exploration.proven import Proven, Visions, restored_visions, visions_state
 from polaug.exploration.returns import Returns
 from polaug.exploration.store import Store
@@ -85,7 +86,8 @@ class Imaginer(Member):
         q = self._hopeful(environment, flat)
         if self._toll > 0.0:
             self._trodden.tread(environment, self._place(flat), self._toll)
-        best = np.flatnonzero(q >= q.max() - 1e-9 * abs(q.max()))
+        top = float(q.max())
+        best = (q >= top - 1e-9 * abs(top)).nonzero()[0]
         return int(best[0] if len(best) == 1 else self._rng.choice(best))
 
     def _ask(self, environment: int) -> None:
@@ -108,7 +110,7 @@ class Imaginer(Member):
     def _place(self, flat: FloatArray) -> FloatArray:
         """A state in relevant units of the newest laws."""
         laws = self._visions[0][0]
-        place: FloatArray = np.clip((flat - laws.centre) * laws.inverse, -3.0, 3.0) * laws.relevance
+        place: FloatArray = np.minimum(np.maximum((flat - laws.centre) * laws.inverse, -3.0), 3.0) * laws.relevance
         return place
 
     def _hopeful(self, environment: int, flat: FloatArray) -> FloatArray:
@@ -134,6 +136,13 @@ class Imaginer(Member):
         lowered: FloatArray = q - np.maximum(q.max(axis=1, keepdims=True) - best, 0.0)
         return lowered
 
+    def promise(self, laws: Laws, starts: FloatArray, horizon: int) -> float:
+        """As that of other members, in one compiled loop."""
+        used = len(self._visions)
+        sketches = [sketched(*vision) for vision in self._visions]
+        sketches += sketches[:1] * (_KEEP - used)
+        return promised_by_visions(laws, tuple(sketches), used, *in_units(laws, starts), self._gamma, horizon)
+
     def novelty(self, flat: FloatArray) -> FloatArray:
         """κ (n,) of the newest vision: 1 far from everything visited, towards 0 with visits."""
         laws, vision = self._visions[0]
@@ -145,7 +154,7 @@ class Imaginer(Member):
     def learn(self, batch: Batch, playing: bool) -> None:
         """Take in a step; refit when due, the vision only while playing."""
         self.dynamics.observe(batch)
-        self._ended += int(batch.ended.sum())
+        self._ended += int(np.count_nonzero(batch.ended))
         if self.ready and playing:
             for state in batch.next_flat:
                 count_visit(*self._visions[0], state)
@@ -158,11 +167,12 @@ class Imaginer(Member):
 
         Who has come from worse to better and stays there is not idle. Nor may the search go on for ever.
         """
-        asked, self._asked = self._asked, np.zeros_like(self._asked)
+        asked = self._asked[: len(batch)].nonzero()[0].tolist()
+        self._asked[:] = False
         if self._found:
             return
         least = 1e-9 * max(abs(self._returns.best_reward), abs(self._returns.worst_reward))
-        for env in np.flatnonzero(asked[: len(batch)]).tolist():
+        for env in asked:
             reward = float(batch.rewards[env])
             if self._alike[env] == 0:
                 self._usual[env] = reward

@@ -20,6 +20,7 @@ from polaug.exploration.dynamics import BEYOND, Dynamics, Laws
 from polaug.exploration.geometry import farthest_points
 from polaug.exploration.imaginer import Imaginer
 from polaug.exploration.member import Member
+from polaug.exploration.promise import in_units, promised_by_policy
 from polaug.exploration.rehearsal import play_in_model
 from polaug.exploration.threads import one_thread
 from polaug.state import State, captured, checked
@@ -119,8 +120,8 @@ class Linear(Member):
     def choose(self, environment: int, flat: FloatArray) -> int:
         """The policy's choice."""
         _, weights, centre, inverse = self._playing[environment]
-        z = np.clip((flat - centre) * inverse, -3.0, 3.0)
-        return int(np.argmax(weights[0] + z @ weights[1:]))
+        z = np.minimum(np.maximum((flat - centre) * inverse, -3.0), 3.0)  # `clip` takes twice as long on so few
+        return int((weights[0] + z @ weights[1:]).argmax())
 
     def finish(self, environment: int, total: float | None) -> None:
         """Learn from the return what promises and records are worth."""
@@ -140,10 +141,22 @@ class Linear(Member):
         """Q̂ (n, N) of the policy with the best record: right in its order, not in its size."""
         if not self._archive:
             return np.zeros((len(flat), len(self._Y)))
-        theta = max(self._archive, key=self._record).theta
+        theta = self._best.theta
         z = np.clip((flat - self._centre) * self._inverse, -3.0, 3.0)
         q: FloatArray = (theta[0] + z @ theta[1:]) @ self._Y.T
         return q
+
+    def promise(self, laws: Laws, starts: FloatArray, horizon: int) -> float:
+        """As that of other members, in one compiled loop."""
+        if not self._archive:
+            return super().promise(laws, starts, horizon)
+        z, back = in_units(laws, starts)
+        weights = self._best.theta @ self._Y.T
+        return promised_by_policy(laws, weights, self._centre, self._inverse, z, back, horizon)
+
+    @property
+    def _best(self) -> Policy:
+        return max(self._archive, key=self._record)
 
     def best_record(self) -> float | None:
         """What the best policy may be expected to return; None before any was played."""

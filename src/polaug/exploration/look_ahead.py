@@ -1,4 +1,4 @@
-"""From V to Q: one step ahead through the laws, for acting, for teaching and for judging a policy in the model.
+"""From V to Q: one step ahead through the laws, for acting and for teaching.
 
 `imagination` solves the `Vision` that is looked at here; what it leaves out is how.
 """
@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +14,6 @@ from polaug.completion.compiled import compiled
 from polaug.exploration.base import FloatArray
 from polaug.exploration.dynamics import BEYOND, WAVE_SIZE, Laws, wave_features
 from polaug.exploration.geometry import polynomial, single_bumps
-from polaug.exploration.threads import one_thread
 from polaug.exploration.trodden import depth_at
 
 NOVELTY_RIDGE = 0.1
@@ -170,24 +168,6 @@ def values_of(laws: Laws, vision: Vision, z: FloatArray, gamma: float) -> FloatA
     ahead = np.clip(0.5 * value, vision.low, vision.optimum).reshape(reward.shape)
     q: FloatArray = (1.0 - ends) * (reward + gamma * ahead) + ends * last_reward
     return q
-
-
-@one_thread
-def imagined_return(laws: Laws, values: Callable[[FloatArray], FloatArray], starts: FloatArray, horizon: int) -> float:
-    """Mean undiscounted return of the policy greedy in `values` (of raw states) from `starts` (n, d), in the model."""
-    z = np.clip((starts - laws.centre) * laws.inverse, -BEYOND, BEYOND)
-    back = np.divide(1.0, laws.inverse, out=np.zeros_like(laws.inverse), where=laws.inverse > 0)
-    rows, alive, total = np.arange(len(z)), np.ones(len(z)), 0.0
-    for _ in range(horizon):
-        best = values(z * back + laws.centre).argmax(axis=1)
-        following, reward, ends, last_reward = foresee(laws, z)
-        p = ends[rows, best]
-        total += float((alive * ((1.0 - p) * reward[rows, best] + p * last_reward[rows, best])).sum())
-        alive = alive * (1.0 - p)
-        z = following[rows, best]
-        if alive.max() < 0.01:
-            break
-    return total / len(z)
 
 
 @compiled

@@ -8,6 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from polaug.exploration.base import Batch, FloatArray
+from polaug.exploration.dynamics import Laws
+from polaug.exploration.promise import imagined_return
 from polaug.state import State
 
 
@@ -39,6 +41,10 @@ class Member(ABC):
     @abstractmethod
     def values(self, flat: FloatArray) -> FloatArray:
         """Q̂ (n, N) of flat observations (n, d)."""
+
+    def promise(self, laws: Laws, starts: FloatArray, horizon: int) -> float:
+        """Mean return of its greedy policy in imagined episodes from `starts` (n, d)."""
+        return imagined_return(laws, self.values, starts, horizon)
 
     @abstractmethod
     def use(self, rng: np.random.Generator) -> None:

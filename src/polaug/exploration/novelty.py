@@ -38,7 +38,7 @@ class Novelty:
         """Count what the store got since the last call (everything, if rescaled) and refresh the stored bonuses."""
         store = self._store
         live = max(1, int(np.count_nonzero(model.inverse)))
-        self.waves.length = 0.65 * math.sqrt(live)
+        self.waves.stretch(self.waves.directions, 0.65 * math.sqrt(live))
         slots = np.arange(store.size) if rescaled else store.written_since(self._seen)
         self._seen = store.steps
         here = self.waves(scaled(store.states[slots], model.centre, model.inverse))
@@ -78,7 +78,7 @@ class Novelty:
                     f"{key}: must have shape {example.shape}, got {state[key].shape}. The state is damaged."
                 )
         n = self._store.size
-        self.waves.directions, self.waves.length = state["directions"].copy(), float(state["length"])
+        self.waves.stretch(state["directions"].copy(), float(state["length"]))
         self._gram, self._root = state["gram"].copy(), state["root"].copy()
         self._there[:n], self.stored[:n] = state["there"], state["stored"]
         self._seen = int(state["seen"])

@@ -25,7 +25,7 @@ from polaug.features.spaces import Space
 from polaug.state import State, part, prefixed
 
 _EXPLOITING, _CURIOUS = 0, 1
-_FEW = 2000  # stored transitions up to which refits come at their usual intervals
+_FEW = 1000  # stored transitions up to which refits come at their usual intervals
 
 
 class OptimisticExplorer(Explorer):
@@ -153,7 +153,7 @@ class OptimisticExplorer(Explorer):
     def _learn(self, batch: Batch) -> None:
         self._follow_environments(len(batch))
         self._store.add(batch, self._rng)
-        self._ended |= bool(batch.terminated.any())
+        self._ended = self._ended or bool(batch.terminated.any())
         finished = self._returns.follow(batch)
         self._spread = self._returns.scale()
         for i, _ in finished:

@@ -8,6 +8,7 @@ is random again. Restarted episodes count like all others. t counts environment 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -119,20 +120,28 @@ class PaperExplorer(Explorer):
     def _learn(self, batch: Batch) -> None:
         if self._hash.observe(batch.next_states):  # the cells moved: their features did too
             self._X = self._hash.row_features()
-        rows, following = self._hash.rows(batch.states).tolist(), self._hash.rows(batch.next_states).tolist()
-        for k, (row, after) in enumerate(zip(rows, following, strict=True)):
-            action = int(batch.actions[k])
-            q = self._row(row)
-            self._visits[row][action] += 1
-            ahead = 0.0 if batch.terminated[k] else self._gamma * float(self._row(after, add=False).max())
-            q[action] += self._alpha * (batch.rewards[k] + ahead - q[action])  # Eq. 1
+        rows, following = self._rows(batch)
+        rewards, terminated = batch.rewards.tolist(), batch.terminated.tolist()
+        for k, (row, after, action) in enumerate(zip(rows, following, batch.actions.tolist(), strict=True)):
+            q, visits = self._row(row), self._visits[row]
+            visits[action] += 1
+            ahead = 0.0 if terminated[k] else self._gamma * float(self._row(after, add=False).max())
+            q[action] += self._alpha * (rewards[k] + ahead - q[action])  # Eq. 1
             if self.steps + k < self._tau_q:
-                value = float(q[action] / self._visits[row][action])  # Q̃ = Q / Nq
-                if np.isfinite(value):
+                value = float(q[action] / visits[action])  # Q̃ = Q / Nq
+                if math.isfinite(value):
                     self._completion.partial_fit(self._X, self.actions.Y, row, action, value)
                     self._completed = True
         for total, _ in self._episodes.follow(batch):
             self._end_episode(total)
+
+    def _rows(self, batch: Batch) -> tuple[list[int], list[int]]:
+        """Rows of Q of the states and of the next ones; in one call if they are arrays."""
+        here, there = batch.states, batch.next_states
+        if not (isinstance(here, np.ndarray) and isinstance(there, np.ndarray)):
+            return self._hash.rows(here).tolist(), self._hash.rows(there).tolist()
+        rows = self._hash.rows(np.concatenate([here, there])).tolist()
+        return rows[: len(batch)], rows[len(batch) :]
 
     def _row(self, row: int, *, add: bool = True) -> FloatArray:
         if row not in self._table:

@@ -165,6 +165,13 @@ class Flattener:
         return bounded
 
     @property
+    def first(self) -> int | None:
+        """The first choice of a Discrete space; None for any other."""
+        leaf = self._leaves[0]
+        discrete = not self._nested and leaf.categorical and not leaf.shape
+        return int(leaf.low[0]) if discrete else None
+
+    @property
     def integral(self) -> bool:
         """Whether the numbers of a single-part space are whole."""
         return self._leaves[0].dtype.kind in "biu"

@@ -155,6 +155,7 @@ class Lessons(Transfer):
 
     def __init__(self, settings: Augmentation, student: Student, explorer: Explorer, rng: np.random.Generator) -> None:
         super().__init__(settings, student, explorer, rng)
+        explorer.teaches = True
         self._memory = Memory(settings.memory)
         # Actors of continuous actions saturate at the rate that suits choices, and then learn nothing more.
         rate = settings.teach_rate * (1.0 if student.gaussian is None else _CONTINUOUS)

@@ -22,6 +22,7 @@ from polaug.features.spaces import Flattener, Space, action_flattener
 
 MAX_ACTIONS = 1000
 _AUTOMATIC_BINS = {1: 9, 2: 9, 3: 3, 4: 3}  # odd, so that "do nothing" is among them; at most 81 in all
+_FEW = 64  # actions of one call
 MAX_GRID_DIMENSIONS = max(_AUTOMATIC_BINS)
 
 
@@ -35,7 +36,7 @@ class ActionCatalogue:
     def __init__(self, space: Space, bins: int | Sequence[int] | None, max_actions: int) -> None:
         self._flatten = flatten = action_flattener(space)
         max_actions = whole("max_actions", max_actions, 1)
-        self._continuous = not flatten.categorical.any()
+        self._continuous, self._first = not flatten.categorical.any(), flatten.first
         self._centre, self._half_width = (flatten.low + flatten.high) / 2, (flatten.high - flatten.low) / 2
         if self._continuous:
             self._counts, self.u = _box_actions(flatten, bins, max_actions)
@@ -75,10 +76,16 @@ class ActionCatalogue:
         indices = np.asarray(indices)
         if indices.ndim != 1 or indices.dtype.kind not in "iu":
             raise invalid("indices", "must be whole numbers of shape (k,)", indices, "Pass an int64 array.")
-        if len(indices) and (indices.min() < 0 or indices.max() >= self.n_actions):
+        if not self._listed(indices):
             bad = indices[(indices < 0) | (indices >= self.n_actions)][0]
             raise invalid("indices", f"must be in [0, {self.n_actions})", int(bad), "Pass a column of Y.")
         return self._actions[indices]
+
+    def _listed(self, columns: NDArray[np.int64]) -> bool:
+        if len(columns) > _FEW:
+            return bool(columns.min() >= 0 and columns.max() < len(self.u))
+        numbers = columns.tolist()  # a call of NumPy costs more than a few comparisons
+        return not numbers or (min(numbers) >= 0 and max(numbers) < len(self.u))
 
     def describe(self, actions: Any, indices: NDArray[np.int64]) -> NDArray[np.float64]:
         """Features (k, n) of actions whose columns are `indices`: of the columns, unless a subclass knows better."""
@@ -93,6 +100,10 @@ class ActionCatalogue:
 
     def to_indices(self, actions: Any) -> NDArray[np.int64]:
         """Column (k,) of each action; for Box actions the nearest listed one."""
+        if self._first is not None and isinstance(actions, np.ndarray) and actions.dtype == np.int64:
+            columns = actions - self._first  # the shortest way, for what nearly every environment sends
+            if columns.ndim == 1 and self._listed(columns):
+                return columns
         flat = self._flatten(actions)
         if not self._continuous:
             choices = (flat - self._flatten.low).astype(np.int64)

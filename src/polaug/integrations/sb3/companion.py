@@ -27,7 +27,7 @@ from polaug.transfer.as_published import TAU_E, TAU_Q
 
 Result = TypeVar("Result")
 _LONGEST_QUEUE = 500
-_VERSION = 6  # of the saved state
+_VERSION = 7  # of the saved state
 
 
 class Companion:
