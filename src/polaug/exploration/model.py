@@ -19,7 +19,7 @@ from polaug.exploration.store import Store
 from polaug.features.spaces import Space
 from polaug.state import State, part, prefixed
 
-_LONGEST = 900  # steps between refits: it plays all the time, which in a committee it does not
+_LONGEST = 1000  # steps between refits: it plays all the time, which in a committee it does not
 
 
 class ModelExplorer(Explorer):

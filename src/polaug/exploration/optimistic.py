@@ -25,7 +25,7 @@ from polaug.features.spaces import Space
 from polaug.state import State, part, prefixed
 
 _EXPLOITING, _CURIOUS = 0, 1
-_FEW = 1000  # stored transitions up to which refits come at their usual intervals
+_FEW = 1500  # stored transitions up to which refits come at their usual intervals
 
 
 class OptimisticExplorer(Explorer):
@@ -159,7 +159,7 @@ class OptimisticExplorer(Explorer):
         for i, _ in finished:
             self._heads[i] = self._next_head()
         # A refit costs in proportion to what is stored: the more there is, the rarer it is, and a step costs the same.
-        every = min(self._every * max(1.0, self._store.size / _FEW), 20 + self._store.size // 20)
+        every = min(self._every, 20 + self._store.size // 20) * max(1.0, self._store.size / _FEW)
         since = self._store.steps - self._fit_at
         if self._store.size >= 20 and (since >= every or (finished and since >= every / 2)):
             self._refit()

@@ -105,11 +105,11 @@ class Handover(Standing):
         self._without_lead += self._driven
         self._totals += rewards
         self._lengths += 1
-        over = ended | (self._lengths >= self._spell)
-        if not over.any():
+        over = (ended | (self._lengths >= self._spell)).nonzero()[0].tolist()
+        if not over:
             return []
         episodes = []
-        for env in np.flatnonzero(over).tolist():
+        for env in over:
             present = bool(self._eras[env] == self._era)  # else half of it was driven by parameters that are gone
             episode = Episode(env, float(self._totals[env]), int(self._lengths[env]),
                               bool(self.drivers[env]), bool(self.exams[env]) and present)  # fmt: skip

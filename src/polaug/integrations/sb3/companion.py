@@ -122,7 +122,7 @@ class Companion:
         self._observations = model._last_obs if normalizer is None else normalizer.get_original_obs()
         if len(self.handover.drivers) != model.n_envs:
             self.handover.begin(model.n_envs)
-        self._driven = bool(self.handover.drivers.any())
+        self._driven = True in self.handover.drivers.tolist()
         return self.handover.drivers.copy(), self.handover.exams.copy()
 
     def act(self) -> NDArray[Any]:
@@ -139,7 +139,7 @@ class Companion:
         following = step["new_obs"] if normalizer is None else normalizer.get_original_obs()
         rewards = np.asarray(step["rewards"] if normalizer is None else normalizer.get_original_reward(), dtype=float)
         terminated, truncated = dones, np.zeros(len(dones), np.bool_)
-        if dones.any():
+        if True in dones.tolist():
             following = np.array(following)
             for env in np.flatnonzero(dones).tolist():
                 truncated[env] = bool(infos[env].get("TimeLimit.truncated", False))

@@ -57,19 +57,19 @@ class AugmentedOffPolicy(AugmentedAgent, _Host):
         if self._polaug is None:
             return super()._sample_action(learning_starts, action_noise, n_envs)
         drivers, exams = self._polaug.look(self)
-        special = drivers | exams
-        if not special.any():
+        asked = ((exams, self._best_action), (drivers, self._polaug.act))
+        special = [(rows, choose) for rows, choose in asked if True in rows.tolist()]
+        if not special:
             return super()._sample_action(learning_starts, action_noise, n_envs)
         actions: NDArray[Any] | None = None
         stored: NDArray[Any] | None = None
-        if not special.all():
+        if False in (drivers | exams).tolist():
             actions, stored = super()._sample_action(learning_starts, action_noise, n_envs)
-        for rows, choose in ((exams, self._best_action), (drivers, self._polaug.act)):
-            if rows.any():
-                chosen = choose()
-                box = isinstance(self.action_space, spaces.Box)
-                scaled = self.policy.scale_action(chosen) if box else chosen
-                actions, stored = _replaced(actions, rows, chosen), _replaced(stored, rows, scaled)
+        for rows, choose in special:
+            chosen = choose()
+            box = isinstance(self.action_space, spaces.Box)
+            scaled = self.policy.scale_action(chosen) if box else chosen
+            actions, stored = _replaced(actions, rows, chosen), _replaced(stored, rows, scaled)
         return actions, stored
 
     def train(self, gradient_steps: int, *args: Any, **kwargs: Any) -> None:
