@@ -92,6 +92,23 @@ def test_a_loser_that_is_due_gets_one_of_several_environments(monkeypatch):
     assert "fitted" not in given[1:]
 
 
+@pytest.mark.parametrize(("returns", "searches"), [
+    ([-330.0, -300.0, -300.0, -300.0], True),  # who stands still comes to the time limit, and nobody has done better
+    ([-330.0, -302.0, -301.0, -300.0], False),  # they get better
+])  # fmt: skip
+def test_where_standing_still_is_the_best_that_is_known_the_search_goes_on(returns, searches):
+    """Every step costs, some more than others, and nobody has seen an end: returns that tie say that nothing happens."""
+    env, explorer = committee("MountainCar-v0", seed=1)
+    play(env, explorer, episodes=1, steps=150)
+    contest, start = explorer._contest, env.reset(seed=9)[0].astype(float)
+    contest._returns.best_reward, contest._returns.worst_reward = -1.0, -30.0
+    contest._recent, contest._best, contest.episodes = returns, max(returns), 8
+    for name, standing in contest.standings.items():
+        standing.plays = standing.counted = 2 if name == "model" else 3
+        standing.returns, standing.last = [-330.0 if name == "model" else -300.0] * 2, explorer._store.steps
+    assert (contest.next_member(start) == "model") == searches
+
+
 def test_the_pole_is_balanced_in_a_few_dozen_episodes():
     env, explorer = committee("CartPole-v1")
     returns, _ = play(env, explorer, episodes=30)

@@ -48,6 +48,36 @@ def test_a_bad_explorer_costs_its_patience_and_few_trials():
     assert handover.retired
 
 
+def alike(episodes, found=None, searches=True, length=50):
+    """Play episodes whose returns are all the same, but for the explorer's from the step `found` on."""
+    settings = Augmentation(patience=1000)
+    handover = Handover(settings, steers=True, automatic=True, searches=searches, tau_e=None, warm_up=0)
+    handover.begin(1)
+    for _ in range(episodes):
+        reached = found is not None and handover.steps >= found and bool(handover.drivers[0])
+        for t in range(length):
+            handover.step(np.array([float(reached and t == length - 1)]), np.array([t == length - 1]))
+    return handover
+
+
+def test_while_all_returns_are_alike_the_curious_one_goes_on_and_nobody_is_taught():
+    handover = alike(100)
+    assert handover.explorer_steps > 0.6 * handover.steps
+    assert handover.share == 0.75
+    assert handover.teaching == 0.0
+    assert not handover.retired
+    assert alike(100, found=4_000).teaching > 0.5  # it is followed as soon as it has found something
+
+
+def test_a_search_in_vain_ends():
+    handover = alike(1_000)
+    assert handover.explorer_steps < 10_000 + 0.1 * handover.steps
+    assert handover.share < 0.1
+    assert handover.retired
+    other = alike(1_000, searches=False)  # it has no reason to find anything
+    assert other.explorer_steps < 1_000 + 0.1 * other.steps
+
+
 def test_patience_holds_for_six_episodes_however_long_they_are():
     """Four of 900 steps tell little about an explorer that pays for its search where to do nothing costs nothing."""
     handover = Handover(Augmentation(), steers=True, automatic=True, tau_e=None, warm_up=0)

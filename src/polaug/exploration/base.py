@@ -91,6 +91,8 @@ class Explorer(ABC):
     """True if `act` is worth following; False for explorers that only pay (`bonus`)."""
     pays: ClassVar[bool] = False
     """True if `bonus` gives intrinsic rewards."""
+    searches: ClassVar[bool] = False
+    """True if it goes where it has not been as long as nothing was found: an agent then waits longer for it."""
 
     def __init__(
         self,

@@ -60,6 +60,8 @@ class CommitteeExplorer(Explorer):
         Stored transitions.
     """
 
+    searches = True
+
     def __init__(
         self,
         observation_space: Space,

@@ -28,6 +28,7 @@ _RECENT = 40  # episodes that make the scale
 _JUDGED, _SURELY = 5, 3  # returns by which a search is compared with others, and the fewest of theirs
 _FAILING = 12  # episodes in a row of ours of which
 _MOSTLY = 0.6  # so many were as bad as any: whoever waits in reserve is called
+_AGAIN = 3  # times that the best return of all came back, to the last digit
 _SOON, _FAR = 1.3, 0.15  # growth of the data after which all are tried again; of the range below the best return
 _NO_WORSE = 0.15  # how much less worth a member may be that is handed a lost episode
 
@@ -152,6 +153,11 @@ class Contest:
         return self._returns.best_reward < -0.01 * abs(self._returns.worst_reward)
 
     @property
+    def _stalled(self) -> bool:
+        """Several of the last episodes had the best return of all, to the last digit: nothing happened in them."""
+        return sum(total >= self._best - 1e-9 * abs(self._best) for total in self._recent) >= _AGAIN
+
+    @property
     def exploring(self) -> bool:
         """Nothing good was seen yet, and returns tell only what the search has cost."""
         return self._barren and not self._dear
@@ -167,7 +173,7 @@ class Contest:
         if "cells" in standings and self._failing and k % 2:
             return "cells"
         if self._barren:
-            rare = standings["model"].plays < k / 3 and not self._dear
+            rare = standings["model"].plays < (k / 2 if self._dear else k / 3) and (not self._dear or self._stalled)
             if self._all_alike or k < 4 or rare:
                 return "model"
         if self._recent and max(self._recent) == min(self._recent) and not self._returns.best_reward > 0:

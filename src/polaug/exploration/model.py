@@ -28,6 +28,8 @@ class ModelExplorer(Explorer):
     `gamma` is the discount, `capacity` the number of stored transitions.
     """
 
+    searches = True
+
     def __init__(
         self,
         observation_space: Space,

@@ -49,6 +49,8 @@ class OptimisticExplorer(Explorer):
         Rounds of targets and refits, every so many steps (fewer in the first episodes, more with much in store).
     """
 
+    searches = True
+
     def __init__(
         self,
         observation_space: Space,

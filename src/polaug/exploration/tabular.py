@@ -41,6 +41,8 @@ class TabularExplorer(Explorer):
         Value updates per environment step; an episode's end gets twenty times as many.
     """
 
+    searches = True
+
     def __init__(
         self,
         observation_space: Space,

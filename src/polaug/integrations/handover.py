@@ -35,6 +35,7 @@ _LEAST_TRIALS = 0.01
 _PROGRESS = 0.05  # of the range of returns: an explorer that improves by it is waited for
 _SPELL, _LONGEST_SPELL = 1_000, 5_000  # steps without an end that count as an episode; and under a longer time limit
 _TRIES, _LONG = 6, 500  # episodes that patience holds for at least, one for so many of its steps
+_NOTHING_SEEN, _SEARCH_SHARE = 10, 0.75  # times the patience while all returns were alike, and the share meanwhile
 _OVER = 2_000  # steps without lessons after which these are over
 _CALM = 2_000  # steps without lessons after the agent had to be brought back
 
@@ -48,13 +49,14 @@ class Handover(Standing):
         *,
         steers: bool,
         automatic: bool,
+        searches: bool = False,
         tau_e: int | None,
         warm_up: int,
         champion: Champion | None = None,
     ) -> None:
         super().__init__()
         self._settings, self._steers, self._automatic = settings, steers, automatic
-        self._tau_e, self._warm_up, self._champion = tau_e, warm_up, champion
+        self._searches, self._tau_e, self._warm_up, self._champion = searches, tau_e, warm_up, champion
         self.drivers: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self.exams: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self.steps = self.explorer_steps = 0
@@ -238,6 +240,8 @@ class Handover(Standing):
             return _LEAST_TRIALS
         if self.explorer_leads:
             return max(_LEAST_LEAD_SHARE, _LEAD_SHARE * self._fading)
+        if self._searching:
+            return _SEARCH_SHARE
         if self._patient:
             wanted = 0.5 if self.agent_leads else _LEAD_SHARE if self._led else _FIRST_SHARE
             return max(wanted * self._fading, self._settings.trial_share)
@@ -247,11 +251,11 @@ class Handover(Standing):
     def teaching(self) -> float:
         """Weight of the lessons, 0 to 1. A teacher that no longer improves is followed more slowly: its wavering
         averages out, and an agent as good as its teacher gets room to overtake it. An agent that was brought
-        back to its best is left in peace.
+        back to its best is left in peace. Nobody is taught what is worth nothing, as far as anybody knows.
         """
         if self._tau_e is not None:
             return float(self.steps < self._tau_e)
-        if self._dismissed:
+        if self._dismissed or self._all_alike:
             return 0.0
         if self.explorer_leads and self.in_form:
             return 0.0 if self._outgrown else max(_LEAST_LESSON, self._fading)
@@ -267,7 +271,18 @@ class Handover(Standing):
     def _patient(self) -> bool:
         """The explorer may still show what it can: a few episodes tell little, however long they are."""
         patience = self._settings.patience
-        return self._without_lead < patience or self._tries < min(_TRIES, patience // _LONG)
+        return self._without_lead < patience or self._tries < min(_TRIES, patience // _LONG) or self._searching
+
+    @property
+    def _searching(self) -> bool:
+        """Patience is over, but the agent has had nothing to learn from either: whoever is curious goes on."""
+        patience = self._settings.patience
+        return self._searches and self._all_alike and patience <= self._without_lead < _NOTHING_SEEN * patience
+
+    @property
+    def _all_alike(self) -> bool:
+        """Every return of anybody was the same so far."""
+        return self.scale == 0.0
 
     @property
     def _dismissed(self) -> bool:

@@ -88,8 +88,8 @@ class Companion:
         self._all_is_taught, drifts = family == "value_based", family != "policy_gradient"
         warm_up = int(model.learning_starts) if drifts else 0
         self.champion = Champion(lambda: parameters_of(model), lambda best: put_parameters(model, best), drifts=drifts)
-        handover = Handover(settings, steers=explorer.steers, automatic=transfer.hands_over_by_itself, tau_e=tau_e,
-                            warm_up=warm_up, champion=self.champion)  # fmt: skip
+        handover = Handover(settings, steers=explorer.steers, searches=explorer.searches, tau_e=tau_e, warm_up=warm_up,
+                            automatic=transfer.hands_over_by_itself, champion=self.champion)  # fmt: skip
         self.explorer, self.handover, self.transfer = explorer, handover, transfer
         if self._pending is not None:
             self._restore(self._pending)
