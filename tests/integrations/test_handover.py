@@ -453,3 +453,42 @@ def test_nobody_is_let_go_before_it_is_known_what_an_untaught_agent_does():
     handover._novice = handover._novice[:2]
     handover.let_go(handover.steps - 3_000)
     assert not champion.untaught
+
+
+@pytest.mark.parametrize(("novice", "regretted"), [(-300.0, True), (-10.0, False)])
+def test_what_was_taught_comes_back_if_without_it_the_agent_is_far_worse(novice, regretted):
+    """Its first noisy episodes may have come after its first lessons; those of one that starts anew did not."""
+    handover, champion, _ = taught(wavers(), lambda k, champion: novice if champion.untaught else 0.0, episodes=200)
+    handover.let_go(handover.steps - 3_000)
+    assert champion.untaught
+    weights, state = champion._read(), handover.state_dict()
+    assert float(weights["weight"]) == 0.0
+    twin = Handover(Augmentation(), steers=True, automatic=True, tau_e=None, warm_up=0, champion=champion)
+    twin.load_state_dict(state)
+    for _ in range(400):
+        agent = not (twin.drivers[0] or twin.exams[0])
+        twin.step(np.full(1, novice if champion.untaught and agent else 0.0), np.ones(1, dtype=bool))
+    assert champion.untaught != regretted
+    assert float(weights["weight"]) == (1.0 if regretted else 0.0)
+    twin.let_go(1)
+    assert champion.untaught != regretted  # and not again
+
+
+def test_what_was_taught_is_kept_in_the_state_until_it_is_known_what_it_was_worth():
+    weights = {"weight": torch.zeros(1)}
+    champion, twin = (
+        Champion(lambda: weights, lambda best: weights["weight"].copy_(best["weight"]), drifts=True) for _ in range(2)
+    )
+    champion.before_lesson()
+    weights["weight"] += 1.0
+    champion.let_go()
+    assert float(weights["weight"]) == 0.0
+    twin.load_state_dict(champion.state_dict())
+    assert twin.may_regret
+    twin.regret(worth_it=True)
+    assert float(weights["weight"]) == 1.0
+    assert twin.taught
+    assert not (twin.may_regret or twin.untaught or twin.gave_up)
+    champion.regret(worth_it=False)
+    assert champion.untaught
+    assert not champion.may_regret

@@ -51,6 +51,7 @@ class Champion:
         self._read, self._write, self.drifts = read, write, drifts
         self._best: dict[str, torch.Tensor] = {}
         self._initial: dict[str, torch.Tensor] = {}  # from before the first lesson
+        self._taught: dict[str, torch.Tensor] = {}  # of an agent that was let go, until it is known what it was worth
         self._record, self._trial, self._at = np.zeros(0), np.zeros(0), np.zeros(0, np.int64)
         self._credit = 0
         self.returns_to_it = 0
@@ -141,10 +142,24 @@ class Champion:
     def let_go(self) -> None:
         """No more interference until the next lesson; with a replay buffer, back to before the first."""
         if self.drifts:
+            self._taught = self._copy()
             self._write(self._initial)
         self.untaught, self.taught = True, False
         self._initial = {}
         self.abdicate()
+
+    @property
+    def may_regret(self) -> bool:
+        """Whether what the agent had been taught could still come back."""
+        return self.untaught and bool(self._taught)
+
+    def regret(self, *, worth_it: bool) -> None:
+        """It is known what the agent is without its lessons: have what it was taught back if that was `worth_it`."""
+        if worth_it:
+            self._write(self._taught)
+            self.untaught, self.taught, self.gave_up = False, True, False
+            self.changed(wholly=True)
+        self._taught = {}
 
     def alarmed(self, scale: float) -> bool:
         """The last exam of an agent that learns at every step was so bad that the next must follow at once."""
@@ -181,7 +196,7 @@ class Champion:
     def state_dict(self) -> State:
         """Parameters and exams."""
         state: State = {}
-        for kind, kept in (("best", self._best), ("initial", self._initial)):
+        for kind, kept in (("best", self._best), ("initial", self._initial), ("taught", self._taught)):
             state |= prefixed(kind, {name: tensor.cpu().numpy().copy() for name, tensor in kept.items()})
         states = (self.gave_up, self.untaught, self.taught)
         counters = np.array([self._credit, self.returns_to_it, self._setbacks, *states], np.int64)
@@ -190,7 +205,8 @@ class Champion:
 
     def load_state_dict(self, state: State) -> None:
         """Go on from `state_dict`."""
-        self._best, self._initial = (self._parameters(part(kind, state)) for kind in ("best", "initial"))
+        kinds = ("best", "initial", "taught")
+        self._best, self._initial, self._taught = (self._parameters(part(kind, state)) for kind in kinds)
         self._record, self._trial, self._at = (state[name].copy() for name in ("record", "trial", "at"))
         self._credit, self.returns_to_it, self._setbacks = (int(c) for c in state["counters"][:3])
         self.gave_up, self.untaught, self.taught = (bool(c) for c in state["counters"][3:])

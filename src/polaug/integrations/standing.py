@@ -15,7 +15,7 @@ _LATEST = 4  # of them say whether it has fallen behind: a taught one changes fa
 _SURE = 6  # are needed to say that it leads: exams that end with a lucky streak flatter
 _WINDOW = 8  # recent episodes that speak for an actor
 _FAR, _NEAR = 0.2, 0.1  # of the range of returns
-_FIRST = 3  # episodes that show how the explorer began
+FIRST = 3  # episodes that show how the explorer began, or an agent that knows nothing
 _SAFELY = 3.5  # standard deviations by which a whole window must lie above them
 _ON_THE_WAY = 0.6  # of the way from them to the best return ever seen
 _ENOUGH = 4  # episodes that prove a level
@@ -62,6 +62,7 @@ class Standing:
         self._form = -np.inf  # the best mean of three episodes of the explorer, slowly forgotten
         self._first = np.zeros(0)  # returns of its first episodes
         self._novice = np.zeros(0)  # returns of the agent's first noisy episodes
+        self._before = -np.inf  # the agent's level when it was let go
         self._best = -np.inf  # its best mean
         self._peak = -np.inf  # its best mean of a whole window
         self._assured = -np.inf  # the most that hardly an episode of a whole window can have been below
@@ -72,9 +73,9 @@ class Standing:
         self._opening = np.append(self._opening, episode.total)[:_OPENING]
         self._range = np.array([min(self._range[0], episode.total), max(self._range[1], episode.total)])
         if not (episode.by_explorer or episode.exam):
-            self._novice = np.append(self._novice, episode.total)[:_FIRST]
+            self._novice = np.append(self._novice, episode.total)[:FIRST]
         if episode.by_explorer:
-            self._first = np.append(self._first, episode.total)[:_FIRST]
+            self._first = np.append(self._first, episode.total)[:FIRST]
             last = self._explorer.returns
             if len(last) == _WINDOW:
                 self._peak = max(self._peak, float(last.mean()))
@@ -169,10 +170,10 @@ class Standing:
     @property
     def _worth_keeping(self) -> bool:
         """The explorer or its pupil was far better than an agent that knows nothing, or that is not known."""
-        if len(self._novice) < _FIRST:
+        if len(self._novice) < FIRST:
             return True
         level = float(self._level.mean()) if len(self._level) else -np.inf
-        return bool(max(self._peak, level) >= self._novice.mean() + _WORTH * self.scale)
+        return bool(max(self._peak, level, self._before) >= self._novice.mean() + _WORTH * self.scale)
 
     @property
     def _eventless(self) -> bool:
@@ -188,21 +189,28 @@ class Standing:
         return self.explorer_leads and self._explorer.mean - self._level.mean() > _NEAR * self.scale
 
     def _start_anew(self) -> None:
+        """The agent is one that knows nothing: its next episodes show for certain what such a one does."""
+        levels = [float(returns.mean()) for returns in (self._level, self._agent.returns) if len(returns)]
+        self._before, self._novice = max(levels, default=-np.inf), np.zeros(0)
+        self._forget_agent()
+
+    def _forget_agent(self) -> None:
         """The agent is another one: what it did says nothing any more."""
         self._agent, self._exams = _Record(), _Record(EXAMS)
 
     def _standing_state(self) -> State:
         return {"explorer": self._explorer.returns.copy(), "agent": self._agent.returns.copy(),
                 "exam_returns": self._exams.returns.copy(), "first": self._first.copy(), "novice": self._novice.copy(),
-                "range": np.append(self._range, [self._form, self._best, self._peak, self._assured]),
+                "range": np.append(self._range, [self._form, self._best, self._peak, self._assured, self._before]),
                 "opening": self._opening.copy()}  # fmt: skip
 
     def _load_standing(self, state: State) -> None:
-        if state["range"].shape != (6,):
+        if state["range"].shape != (7,):
             raise StateError("handover: wrong shapes. The state is damaged.")
         for record, name in ((self._explorer, "explorer"), (self._agent, "agent"), (self._exams, "exam_returns")):
             record.returns = state[name].copy()
         self._first, self._novice = state["first"].copy(), state["novice"].copy()
         self._range = state["range"][:2].copy()
-        self._form, self._best, self._peak, self._assured = (float(level) for level in state["range"][2:])
+        levels = (float(level) for level in state["range"][2:])
+        self._form, self._best, self._peak, self._assured, self._before = levels
         self._opening = state["opening"].copy()

@@ -27,7 +27,7 @@ from polaug.transfer.as_published import TAU_E, TAU_Q
 
 Result = TypeVar("Result")
 _LONGEST_QUEUE = 500
-_VERSION = 7  # of the saved state
+_VERSION = 8  # of the saved state
 
 
 class Companion:
@@ -165,6 +165,8 @@ class Companion:
                 if self.champion.drifts:  # what a curious explorer and its pupil did leads astray for good
                     model.replay_buffer.reset()
                 self.transfer.forget()
+            elif self._anew_at and not self.champion.untaught:  # it has back what it was taught
+                self._anew_at = 0
         for episode in episodes:
             if episode.exam and self.handover.teaching > 0.0:
                 self.transfer.examined(episode.total, self.handover.scale, behind=self.handover.far_behind)
