@@ -7,6 +7,7 @@ import pytest
 import polaug
 from polaug.errors import InvalidInputError, UnknownNameError
 from polaug.exploration.rehearsal import play_in_model
+from polaug.exploration.run import Run
 
 
 def play(env, explorer, episodes=1000, steps=10**9, scale=1.0, seed=0):
@@ -74,6 +75,18 @@ def test_who_has_come_from_worse_to_better_may_stay_there(name, seed):
     returns, _ = play(env, explorer, episodes=6, seed=seed)
     assert max(returns[-2:]) > -100
     assert min(returns[-2:]) > -300
+
+
+@pytest.mark.parametrize("actions", [gym.spaces.Box(-1, 1, (1,)), gym.spaces.MultiDiscrete([2, 1])])
+def test_a_lost_episode_is_shaken_by_any_listed_action(actions):
+    """There may be more listed actions than features of them, or fewer."""
+    explorer = polaug.make_explorer("committee", gym.spaces.Box(-1, 1, (3,)), actions, seed=0)
+    run, held = Run("model", settled=True), set()
+    for _ in range(200):
+        run.length, run.held_until = 100, 0
+        assert explorer._is_shaken(run)
+        held.add(run.held)
+    assert held == set(range(explorer.actions.n_actions))
 
 
 def test_a_loser_that_is_due_gets_one_of_several_environments(monkeypatch):

@@ -138,7 +138,7 @@ class CommitteeExplorer(Explorer):
     def _is_shaken(self, run: Run) -> bool:
         """A lost episode that nobody can save may be caught in a loop: now and then an action is held for long."""
         if run.settled and run.held_until + CALM <= run.length:
-            run.held = int(self._rng.integers(self.actions.size))
+            run.held = int(self._rng.integers(self.actions.n_actions))
             run.held_until = run.length + int(self._rng.integers(*_HOLD))
         return run.settled and run.length < run.held_until
 
