@@ -5,9 +5,12 @@ A file is a NumPy archive read with `allow_pickle=False`: loading one never runs
 
 from __future__ import annotations
 
+import lzma
 import os
+import struct
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -20,6 +23,11 @@ from polaug.errors import StateError
 State: TypeAlias = dict[str, NDArray[Any]]
 
 _WORD = 2**64 - 1
+# What a damaged archive makes zipfile and NumPy raise, each by some flipped bit; NotImplementedError is a RuntimeError.
+_UNREADABLE = (
+    OSError, ValueError, EOFError, KeyError, IndexError, AttributeError, TypeError, SyntaxError, OverflowError,
+    MemoryError, RuntimeError, struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile,
+)  # fmt: skip
 
 
 def generator_state(rng: np.random.Generator) -> NDArray[np.uint64]:
@@ -98,7 +106,7 @@ def load_state(path: str | os.PathLike[str]) -> State:
             return {key: archive[key] for key in archive.files}
     except FileNotFoundError:
         raise StateError(f"path: there is no file {str(path)!r}. Check the spelling.") from None
-    except (OSError, ValueError, EOFError, KeyError, AttributeError, zipfile.BadZipFile) as fault:
+    except _UNREADABLE as fault:
         raise StateError(
             f"path: {str(path)!r} is no complete saved state ({fault}). It may be cut short, or not be from polaug."
         ) from fault
