@@ -8,7 +8,7 @@ from gymnasium import spaces
 
 from polaug.errors import InvalidInputError, UnsupportedSpaceError
 from polaug.features import action_features, state_features
-from polaug.features.spaces import Flattener
+from polaug.features.spaces import Flattener, signature
 
 UNBOUNDED = spaces.Box(-np.inf, np.inf, (3,))
 
@@ -107,3 +107,32 @@ def test_no_environments_is_an_empty_batch():
         features = state_features(name, UNBOUNDED)
         assert features(np.empty((0, 3))).shape == (0, features.size)
         assert features.observe(np.empty((0, 3))) is False
+
+
+BOUNDS = np.arange(30.0)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (spaces.Box(-1.0, 1.0, (2,)), spaces.Box(-1.0, 1.0, (2,), np.float64)),
+        (spaces.Box(-1.0, 1.0, (2,)), spaces.Box(-1.0, np.float32(1.0 + 2e-7), (2,))),
+        (spaces.Box(BOUNDS, BOUNDS + 1, dtype=float), spaces.Box(BOUNDS, np.nextafter(BOUNDS + 1, 99), dtype=float)),
+        (spaces.Discrete(3), spaces.Discrete(3, start=1)),
+        (spaces.MultiDiscrete([2, 3]), spaces.MultiDiscrete([3, 2])),
+        (spaces.MultiBinary(3), spaces.MultiBinary(4)),
+        (
+            spaces.Tuple((spaces.Discrete(2), spaces.Discrete(3))),
+            spaces.Tuple((spaces.Discrete(3), spaces.Discrete(2))),
+        ),
+        (spaces.Dict(a=spaces.Discrete(2)), spaces.Dict(b=spaces.Discrete(2))),
+        (spaces.Text(4), spaces.Text(5)),
+        (spaces.Sequence(spaces.Discrete(2)), spaces.Sequence(spaces.Discrete(3))),
+    ],
+)
+def test_signatures_tell_spaces_apart_however_numbers_are_printed(one, other):
+    plain = signature(one)
+    with np.printoptions(precision=1, threshold=3):
+        assert signature(one) == plain
+        assert signature(other) != plain
+    assert len(plain) < 300

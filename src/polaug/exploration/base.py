@@ -20,7 +20,7 @@ from polaug.errors import StateError, invalid
 from polaug.exploration.threads import one_thread
 from polaug.features import ActionFeatures, action_features
 from polaug.features.custom import Custom
-from polaug.features.spaces import LARGEST, Flattener, Space, unbounded_box
+from polaug.features.spaces import LARGEST, Flattener, Space, signature, unbounded_box
 from polaug.state import State, generator_state, load_state, part, prefixed, restored_generator, save_state
 
 FloatArray = NDArray[np.float64]
@@ -170,14 +170,14 @@ class Explorer(ABC):
     def load_state_dict(self, state: State) -> None:
         """Take over a `state_dict` of the same explorer and spaces; on a StateError nothing has changed."""
         try:
-            method, signature = str(state["method"]), str(state["spaces"])
+            method, saved = str(state["method"]), str(state["spaces"])
             steps, rng = int(state["steps"]), restored_generator(state["generator"])
             teaches = bool(state["teaches"])
             if method != type(self).__name__:
                 raise StateError(f"state: it belongs to the explorer {method}, not {type(self).__name__}. "
                                  "Build the explorer it was saved from.")  # fmt: skip
-            if signature != self._signature():
-                raise StateError(f"state: it belongs to another environment ({signature}), this explorer has "
+            if saved != self._signature():
+                raise StateError(f"state: it belongs to another environment ({saved}), this explorer has "
                                  f"{self._signature()}. Load it with the environment it was saved from.")  # fmt: skip
             self._load(part("state", state))
         except (KeyError, TypeError, AttributeError, IndexError) as fault:
@@ -228,7 +228,7 @@ class Explorer(ABC):
         return observations if self._encode is None else self._encode(observations)
 
     def _signature(self) -> str:
-        return f"observations {self.observation_space}, actions {self.action_space}"
+        return f"observations {signature(self.observation_space)}, actions {signature(self.action_space)}"
 
     def _read(self, transitions: Transitions) -> Batch:
         states, next_states = self._states(transitions.observations), self._states(transitions.next_observations)

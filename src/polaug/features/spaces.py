@@ -7,6 +7,7 @@ MultiBinary, and those of its parts, in order, for a Tuple.
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, TypeAlias
 
 import gymnasium as gym
@@ -37,6 +38,9 @@ _INSTEAD_OF_OBSERVATIONS = {
     "Sequence": f"pass {_CALLABLE} that sums up the sequence",
     "OneOf": f"pass {_CALLABLE} that writes every alternative to the same m numbers",
 }
+_DESCRIBING = ("low", "high", "n", "nvec", "start", "min_length", "max_length", "characters")
+_HOLDING = ("spaces", "feature_space", "node_space", "edge_space")
+_SPELT_OUT = 16  # different numbers of one bound that a signature names
 _INSTEAD_OF_ACTIONS = (
     "wrap the environment in a gymnasium.ActionWrapper with a Discrete, MultiDiscrete or bounded Box space"
 )
@@ -214,6 +218,26 @@ def continuous_box(flattener: Flattener) -> Space:
 def unbounded_box(size: int) -> Space:
     """A Box of `size` unbounded numbers."""
     return spaces.Box(-np.inf, np.inf, (size,), dtype=np.float64)
+
+
+def signature(space: Space) -> str:
+    """What tells a space from others, with exact numbers: its own text rounds them as NumPy's print options say."""
+    words = [str(space.shape), str(space.dtype)]
+    words += [f"{name}={_exactly(getattr(space, name))}" for name in _DESCRIBING if hasattr(space, name)]
+    for name in _HOLDING:
+        held = getattr(space, name, None)
+        parts = held.items() if isinstance(held, dict) else enumerate(held if isinstance(held, tuple) else [held])
+        words += [f"{key}: {signature(part)}" for key, part in parts if isinstance(part, gym.Space)]
+    return f"{type(space).__name__}({', '.join(words)})"
+
+
+def _exactly(values: Any) -> str:
+    """Numbers as they are; one for all if they are equal, and a digest of very many, since errors show it."""
+    array = np.asarray(values).ravel()
+    if array.size and (array == array[0]).all():
+        return repr(array[0].item())
+    text = repr(array.tolist())
+    return text if array.size <= _SPELT_OUT else hashlib.sha256(text.encode()).hexdigest()
 
 
 def example_batch(space: Space) -> Any:
