@@ -2,6 +2,7 @@
 
 import inspect
 
+import numpy as np
 import pytest
 from gymnasium import spaces
 
@@ -13,12 +14,18 @@ TESTS = [name for name, _ in inspect.getmembers(ExplorerContract, inspect.isfunc
 
 
 CATEGORIES_ONLY = {"tabular"}
+IMAGES = spaces.Box(0, 255, (8, 8, 3), np.uint8)
 
 
-def contract(method):
+def brightness(images):
+    """The mean of each colour."""
+    return images.reshape(len(images), -1, 3).mean(axis=1) / 255.0
+
+
+def contract(method, **options):
     class Contract(ExplorerContract):
         def make(self, observation_space, action_space, seed):
-            return polaug.make_explorer(method, observation_space, action_space, seed=seed)
+            return polaug.make_explorer(method, observation_space, action_space, seed=seed, **options)
 
     if method in CATEGORIES_ONLY:
         Contract.spaces = {
@@ -33,3 +40,11 @@ def contract(method):
 @pytest.mark.parametrize("test", TESTS)
 def test_explorer_keeps_the_contract(method, test):
     getattr(contract(method), test)()
+
+
+@pytest.mark.parametrize("method", sorted(set(METHODS) - CATEGORIES_ONLY))
+def test_explorer_with_features_is_saved_and_loaded(method):
+    images = contract(method, features=brightness)
+    images.spaces = {"push": (IMAGES, spaces.Discrete(3)), "torque": (IMAGES, spaces.Box(-1.0, 1.0, (1,)))}
+    images.test_saved_state_continues_to_the_bit()
+    images.test_foreign_and_damaged_states_are_refused()

@@ -71,7 +71,7 @@ class ModelExplorer(Explorer):
         return state | prefixed("member", self._member.state_dict())
 
     def _load(self, state: State) -> None:
-        twin = ModelExplorer(self.observation_space, self.action_space, gamma=self._gamma, capacity=self._capacity)
+        twin = ModelExplorer(self._state_space, self.action_space, gamma=self._gamma, capacity=self._capacity)
         twin._store.load_state_dict(part("store", state))
         twin._returns.load_state_dict(part("returns", state))
         twin._member.load_state_dict(part("member", state))
