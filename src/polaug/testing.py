@@ -193,13 +193,14 @@ class ExplorerContract(ABC):
                 explorer.reset()
 
     def test_foreign_and_damaged_states_are_refused(self) -> None:
-        """A state of another environment, one with a part missing, and a file cut short."""
+        """A state of another environment, of an older explorer with a part missing, and a file cut short."""
         made = [explorer for explorer, rollout in self.each() if self.play(explorer, rollout, 40)]
-        for explorer, foreign in pairwise(made):
-            before = explorer.state_dict()
+        older = [explorer for explorer, rollout in self.each(seed=1) if self.play(explorer, rollout, self.steps)]
+        for (explorer, foreign), other in zip(pairwise(made), older[:-1], strict=True):
+            before, learnt = explorer.state_dict(), other.state_dict()
             _refused(StateError, "another environment", explorer.load_state_dict, foreign.state_dict())
-            for key in before:
-                cut = {name: array for name, array in before.items() if name != key}
+            for key in learnt:
+                cut = {name: array for name, array in learnt.items() if name != key}
                 _refused(StateError, f"a state without {key}", explorer.load_state_dict, cut)
                 assert states_equal(before, explorer.state_dict()), f"a state without {key} changed the explorer"
             with tempfile.TemporaryDirectory() as folder:

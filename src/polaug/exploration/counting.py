@@ -93,5 +93,6 @@ class CountingExplorer(Explorer):
         tables = [state[f"table{k}"] for k in range(len(self._counts))]
         if any(table.ndim != 2 or table.shape[1] != 2 for table in tables):
             raise StateError("table: must have two columns, cell and count. The state is damaged.")
-        self._hash.load_state_dict(part("hash", state))
-        self._counts = [{int(at): int(count) for at, count in table} for table in tables]
+        counts = [{int(at): int(count) for at, count in table} for table in tables]
+        self._hash.load_state_dict(part("hash", state))  # the last that may fail
+        self._counts = counts

@@ -212,10 +212,10 @@ class OptimisticExplorer(Explorer):
         novelty.load_state_dict(part("novelty", state))
         returns = Returns(self._gamma)
         returns.load_state_dict(part("returns", state))
-        heads, warm, counters = state["heads"].astype(np.int64), state["warm"].astype(np.int64), state["counters"]
-        if heads.shape != warm.shape or counters.shape != (4,):
-            raise StateError("heads, warm, counters: do not fit together. The state is damaged.")
+        heads, warm, spread = state["heads"].astype(np.int64), state["warm"].astype(np.int64), float(state["spread"])
+        ended, fit_at, episodes, last_head = (int(c) for c in state["counters"])
+        if heads.shape != warm.shape:
+            raise StateError("heads, warm: do not fit together. The state is damaged.")
         self._store, self._model, self._novelty, self._returns = store, model, novelty, returns
-        self._heads, self._warm, self._spread = heads, warm, float(state["spread"])
-        ended, self._fit_at, self._episodes, self._last_head = (int(c) for c in counters)
-        self._ended = bool(ended)
+        self._heads, self._warm, self._spread = heads, warm, spread
+        self._ended, self._fit_at, self._episodes, self._last_head = bool(ended), fit_at, episodes, last_head

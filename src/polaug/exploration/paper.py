@@ -194,7 +194,8 @@ class PaperExplorer(Explorer):
         return state
 
     def _load(self, state: State) -> None:
-        rows, q, visits = state["rows"], state["q"], state["visits"]
+        rows, visits = state["rows"].astype(np.int64), state["visits"].astype(np.int64)
+        q, returns = state["q"].astype(np.float64), [float(total) for total in state["returns"]]
         shape = (len(rows), self.actions.n_actions)
         if q.shape != shape or visits.shape != shape:
             raise StateError(f"q, visits: must have shape {shape}, got {q.shape} and {visits.shape}. It is damaged.")
@@ -204,14 +205,9 @@ class PaperExplorer(Explorer):
             completion.load_state_dict(part("completion", state))
         episodes = Episodes()
         episodes.load_state_dict(part("episodes", state))
-        self._hash.load_state_dict(part("hash", state))
-        self._episodes, self._completion, self._completed, self.restarts = (
-            episodes,
-            completion,
-            bool(completed),
-            restarts,
-        )
+        self._hash.load_state_dict(part("hash", state))  # the last that may fail
+        self._episodes, self._completion, self._completed = episodes, completion, bool(completed)
+        self.restarts, self._returns = restarts, returns
         self._X = self._hash.row_features()
         self._table = {int(row): q[k].copy() for k, row in enumerate(rows)}
         self._visits = {int(row): visits[k].copy() for k, row in enumerate(rows)}
-        self._returns = [float(r) for r in state["returns"]]
