@@ -21,6 +21,11 @@ from numpy.typing import NDArray
 from polaug.errors import StateError
 
 State: TypeAlias = dict[str, NDArray[Any]]
+Layout: TypeAlias = tuple[str | int, ...]
+"""Kind of an array's numbers ("f", "i", "b"), then the length of each axis: a number, or a name for it."""
+
+LARGEST_COUNT = 2**62
+"""No counter of ours gets there."""
 
 _WORD = 2**64 - 1
 # What a damaged archive makes zipfile and NumPy raise, each by some flipped bit; NotImplementedError is a RuntimeError.
@@ -68,20 +73,60 @@ def captured(owner: object, names: Sequence[str]) -> State:
 
 
 def checked(owner: object, names: Sequence[str], state: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
-    """The values that `captured` stored, each of the type its attribute has now: an array keeps its rank and kind."""
-    values: dict[str, Any] = {}
-    for name in names:
-        now, saved = getattr(owner, name), state[name]
-        example = np.asarray(now)
-        if saved.ndim != example.ndim or (saved.dtype.kind != example.dtype.kind and "O" in saved.dtype.kind):
+    """The values that `captured` stored, each of the type its attribute has now: an array keeps its kind and shape.
+
+    `owner` is as new: a row that is still empty is one that grows, and may have any length.
+    """
+    now = {name: getattr(owner, name) for name in names}
+    layout = {name: _layout(name, np.asarray(value), grows=np.shape(value) == (0,)) for name, value in now.items()}
+    arrays = fitting(type(owner).__name__, state, layout)
+    return {
+        name: arrays[name] if isinstance(value, np.ndarray) else type(value)(arrays[name].item())
+        for name, value in now.items()
+    }
+
+
+def alike(what: str, state: Mapping[str, NDArray[Any]], example: State, *, grows: bool = False) -> State:
+    """The arrays of `state` under the keys of `example`, once they have its kinds and shapes; with `grows`, whatever
+    the length of their first axes.
+    """
+    return fitting(what, state, {name: _layout(name, array, grows) for name, array in example.items()})
+
+
+def _layout(name: str, example: NDArray[Any], grows: bool) -> Layout:
+    return (example.dtype.kind, *((name, *example.shape[1:]) if grows and example.ndim else example.shape))
+
+
+def fitting(
+    what: str, state: Mapping[str, NDArray[Any]], layouts: Mapping[str, Layout], **sizes: int
+) -> dict[str, NDArray[Any]]:
+    """Copies of the arrays of `state` that `layouts` names, once each has its kind and shape: compiled loops believe
+    both. Lengths that have a name are those in `sizes`, or else equal wherever that name stands.
+    """
+    arrays = {}
+    for name, (kind, *lengths) in layouts.items():
+        saved = state[name]
+        if saved.dtype.kind == kind and saved.ndim == len(lengths):
+            for length, found in zip(lengths, saved.shape, strict=True):
+                if isinstance(length, str):
+                    sizes.setdefault(length, found)
+        wanted = tuple(sizes.get(length, length) if isinstance(length, str) else length for length in lengths)
+        if saved.dtype.kind != kind or saved.shape != wanted:
             raise StateError(
-                f"{name}: must be like {example.dtype} of rank {example.ndim}, got {saved.dtype} of rank {saved.ndim}. "
-                "The state is damaged."
+                f"{what}.{name}: must be of kind {kind!r} and shape {wanted}, got {saved.dtype} of shape "
+                f"{saved.shape}. The state is damaged."
             )
-        values[name] = (
-            np.array(saved, dtype=example.dtype, order="K") if isinstance(now, np.ndarray) else type(now)(saved.item())
+        arrays[name] = np.array(saved, order="K")  # in the same order: sums of rows and of columns differ in the bits
+    return arrays
+
+
+def within(what: str, numbers: Any, least: int, most: int) -> None:
+    """Refuse whole numbers that are not in [least, most]: they would be used as indices."""
+    array = np.asarray(numbers)
+    if array.size and not (array.min() >= least and array.max() <= most):
+        raise StateError(
+            f"{what}: must be from {least} to {most}, got {array.min()} to {array.max()}. The state is damaged."
         )
-    return values
 
 
 def save_state(path: str | os.PathLike[str], state: Mapping[str, NDArray[Any]]) -> None:

@@ -1,9 +1,11 @@
 """Saved explorers: what may differ between saving and loading, and what damage is refused when it is loaded."""
 
 import numpy as np
+import pytest
 from gymnasium import spaces
 
 import polaug
+from polaug.errors import StateError
 from polaug.testing import Rollout
 
 CAR = spaces.Box(np.array([-1.2, -0.07], np.float32), np.array([0.6, 0.07], np.float32))
@@ -22,3 +24,32 @@ def test_how_numbers_are_printed_does_not_matter():
     state = trained("random").state_dict()
     with np.printoptions(precision=1):
         polaug.make_explorer("random", CAR, ACTIONS).load_state_dict(state)
+
+
+OTHERWISE = {
+    "a shape": lambda array: np.zeros((7, 5, 3, 2), array.dtype),
+    "a text": lambda array: np.array(["x"] * 3),
+    "nothing": lambda array: array.ravel()[:0],
+    "one row less": lambda array: array[1:] if array.ndim else array[None],
+    "one column less": lambda array: array[..., 1:] if array.ndim > 1 else array[None],
+    "negative": lambda array: -7 - np.zeros_like(array) if array.dtype.kind == "i" else array[None],
+    "huge": lambda array: 10**12 + np.zeros_like(array) if array.dtype.kind == "i" else array[None],
+    "zero": lambda array: np.zeros_like(array) if array.dtype.kind in "ib" else array[None],
+}
+
+
+@pytest.mark.parametrize("damage", OTHERWISE)
+@pytest.mark.parametrize("name", polaug.explorers())
+def test_damage_is_refused_when_loaded_or_does_no_harm(name, damage):
+    """Compiled loops follow indices blindly: out of their arrays, or round and round."""
+    space = spaces.Discrete(16) if name == "tabular" else CAR
+    state, rollout = trained(name, space).state_dict(), Rollout(space, 2, 5)
+    for key, array in state.items():
+        explorer = polaug.make_explorer(name, space, ACTIONS, seed=2)
+        try:
+            explorer.load_state_dict(state | {key: OTHERWISE[damage](array)})
+        except StateError:
+            continue
+        for _ in range(3):
+            explorer.observe(rollout.step(explorer.act(rollout.observations)))
+        explorer.q_values(rollout.observations)

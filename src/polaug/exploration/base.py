@@ -180,7 +180,7 @@ class Explorer(ABC):
                 raise StateError(f"state: it belongs to another environment ({saved}), this explorer has "
                                  f"{self._signature()}. Load it with the environment it was saved from.")  # fmt: skip
             self._load(part("state", state))
-        except (KeyError, TypeError, AttributeError, IndexError) as fault:
+        except (KeyError, TypeError, AttributeError, IndexError, OverflowError) as fault:
             raise StateError(f"state: damaged or incomplete ({fault!r}). Save it anew with state_dict().") from fault
         except ValueError as fault:
             if isinstance(fault, StateError):

@@ -20,11 +20,10 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack, solve_triangular
 
 from polaug.completion.compiled import compiled
-from polaug.errors import StateError
 from polaug.exploration.base import FloatArray, IntArray
 from polaug.exploration.returns import Returns
 from polaug.exploration.store import Store
-from polaug.state import State
+from polaug.state import State, alike
 
 Single = NDArray[np.float32]
 
@@ -257,20 +256,14 @@ class Bilinear:
 
     def load_state_dict(self, state: State) -> None:
         """Go on from `state_dict`, after the store was loaded; on an error nothing has changed."""
-        wanted = self.state_dict()
-        n = self._store.size
-        for key, example in wanted.items():
-            if state[key].shape != example.shape:
-                raise StateError(
-                    f"{key}: must have shape {example.shape}, got {state[key].shape}. The state is damaged."
-                )
+        n, state = self._store.size, alike("model", state, self.state_dict())
         self.targets[:, :n] = state["targets"]
-        self.centre, self.inverse = state["centre"].astype(float), state["inverse"].astype(float)
+        self.centre, self.inverse = state["centre"], state["inverse"]
         self._seen, self._filled, self._next_rescale, fitted = (int(c) for c in state["counters"])
         self.fitted = bool(fitted)
         for k, group in enumerate(self.groups):
-            group.W, group._gram = state[f"W{k}"].copy(), state[f"gram{k}"].copy()
-            group.waves.stretch(state[f"directions{k}"].copy(), float(state[f"length{k}"]))
+            group.W, group._gram = state[f"W{k}"], state[f"gram{k}"]
+            group.waves.stretch(state[f"directions{k}"], float(state[f"length{k}"]))
             group.here[:n], group.there[:n] = state[f"here{k}"], state[f"there{k}"]
             group.actions[:n], group.features[:n] = state[f"actions{k}"], state[f"features{k}"]
             group.factor()

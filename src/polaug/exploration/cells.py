@@ -16,8 +16,8 @@ from polaug.exploration.base import Batch, FloatArray, IntArray
 from polaug.exploration.member import Member
 from polaug.exploration.returns import Returns
 from polaug.exploration.store import Store
-from polaug.exploration.table import Table
-from polaug.state import State, captured, checked, generator_state, part, prefixed, restored_generator
+from polaug.exploration.table import CURIOUS, EXPLOITING, Table
+from polaug.state import State, captured, checked, generator_state, part, prefixed, restored_generator, within
 
 _MOST_DIMENSIONS, _MOST_ACTIONS = 4, 9
 _FEWEST, _MOST = 4, 16  # cells across a dimension
@@ -77,6 +77,10 @@ class Cells(Member):
         if total is not None and environment < len(self._heads):
             self._table.judge(int(self._heads[environment]), total)
 
+    def plays(self, environment: int) -> bool:
+        """Whether a head was chosen for the episode."""
+        return self._laid and 0 <= environment < len(self._heads)
+
     def values(self, flat: FloatArray) -> FloatArray:
         """Q̂ (n, N) by what was tried in each cell, or where nothing was, by hope."""
         return np.stack([self._table.known_pairs(int(row)) for row in self._rows(flat)])
@@ -132,8 +136,9 @@ class Cells(Member):
         """Go on from `state_dict`; on an error nothing has changed."""
         values, rng = checked(self, self._SAVED, state), restored_generator(state["generator"])
         across = values["_across"]
-        if across.shape != self._across.shape or (across < 1).any() or across.prod() > _ALL:
+        if (across < 1).any() or math.prod(across.tolist()) > _ALL or (values["_width"] <= 0.0).any():
             raise StateError("cells: do not fit these spaces. The state is damaged.")
+        within("_heads", values["_heads"], EXPLOITING, CURIOUS)
         table = Table(int(across.prod()), self._n_actions, self._returns)
         if values["_laid"]:
             table.load_state_dict(part("table", state))

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from polaug.checks import whole
-from polaug.errors import invalid, unknown
+from polaug.errors import StateError, invalid, unknown
 from polaug.exploration.base import Batch, Explorer, FloatArray, IntArray, Transitions
 from polaug.exploration.cells import Cells
 from polaug.exploration.contest import Contest
@@ -35,7 +35,7 @@ from polaug.exploration.run import CALM, Run, runs_from, runs_state
 from polaug.exploration.store import Store
 from polaug.exploration.tabular import TabularExplorer
 from polaug.features.spaces import Flattener, Space
-from polaug.state import State, part, prefixed
+from polaug.state import State, alike, fitting, part, prefixed, within
 
 MEMBERS = ("model", "fitted", "linear", "cells")
 _MAX_TABLE = 1_000_000  # different observations up to which they are counted one by one
@@ -333,16 +333,21 @@ class CommitteeExplorer(Explorer):
             self._table.load_state_dict(part("table", state))
             return
         twin = CommitteeExplorer(self._state_space, self.action_space, **self._options)
-        twin._store.load_state_dict(part("store", state))
+        twin._store.load_state_dict(part("store", state), self.actions.n_actions)
         twin._returns.load_state_dict(part("returns", state))
-        twin._contest.load_state_dict(part("contest", state))
+        twin._contest.load_state_dict(alike("contest", part("contest", state), twin._contest.state_dict(), grows=True))
         for name, member in twin._members.items():
             member.load_state_dict(part(name, state))
             member.use(self._rng)
         twin._runs = runs_from(state["runs"], list(self._members))
-        twin._chosen, twin._lows = state["chosen"].astype(np.int64), state["lows"].tolist()
+        within("runs, held", [run.held for run in twin._runs.values()], 0, self.actions.n_actions - 1)
+        for environment, run in twin._runs.items():
+            if run.member and not twin._members[run.member].plays(environment):
+                raise StateError(f"runs: {run.member} does not play environment {environment}. The state is damaged.")
+        own = fitting("committee", state, {"chosen": ("i", "n"), "lows": ("f", "m"), "teacher": ("i", 2)})
+        twin._chosen, twin._lows = own["chosen"], own["lows"].tolist()
         twin._lost_below = _LOST * float(np.quantile(twin._lows, 0.25)) if twin._lows else 0.0
-        twin._judged_at, twin._model_teaches = int(state["teacher"][0]), bool(state["teacher"][1])
+        twin._judged_at, twin._model_teaches = int(own["teacher"][0]), bool(own["teacher"][1])
         for name in ("_store", "_returns", "_model", "_linear", "_members", "_contest", "_runs", "_chosen", "_lows",
                      "_lost_below", "_judged_at", "_model_teaches"):  # fmt: skip
             setattr(self, name, getattr(twin, name))

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polaug.checks import non_negative, whole
-from polaug.errors import StateError
 from polaug.exploration.base import Batch, Explorer, FloatArray, IntArray
 from polaug.features.simhash import SimHash
 from polaug.features.spaces import Space
-from polaug.state import State, part, prefixed
+from polaug.state import State, fitting, part, prefixed
 
 _PRIMES = (999_931, 999_953, 999_959, 999_961, 999_979, 999_983)
 
@@ -90,9 +89,8 @@ class CountingExplorer(Explorer):
         return state
 
     def _load(self, state: State) -> None:
-        tables = [state[f"table{k}"] for k in range(len(self._counts))]
-        if any(table.ndim != 2 or table.shape[1] != 2 for table in tables):
-            raise StateError("table: must have two columns, cell and count. The state is damaged.")
+        layouts = {f"table{k}": ("i", f"cells of {k}", 2) for k in range(len(self._counts))}
+        tables = fitting("counting", state, layouts).values()
         counts = [{int(at): int(count) for at, count in table} for table in tables]
         self._hash.load_state_dict(part("hash", state))  # the last that may fail
         self._counts = counts

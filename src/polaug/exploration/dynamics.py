@@ -18,12 +18,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polaug.errors import StateError
 from polaug.exploration.base import Batch, FloatArray, IntArray
 from polaug.exploration.geometry import polynomial, polynomial_size
 from polaug.exploration.returns import Returns
 from polaug.exploration.store import Store
-from polaug.state import State, captured, checked, part, prefixed
+from polaug.state import LARGEST_COUNT, State, captured, checked, fitting, part, prefixed, within
 
 BEYOND = 1.2
 """How far, in units of the range seen, imagined states may leave it."""
@@ -54,6 +53,13 @@ class Laws(NamedTuple):
     error: FloatArray  # (d,) standard deviation of Δz on unseen transitions, in z
 
 
+_LAWS = {
+    "centre": ("f", "d"), "inverse": ("f", "d"), "relevance": ("f", "d"), "frequencies": ("f", "F", "d"),
+    "phases": ("f", "F"), "by_action": ("f", "A", "P", "targets"), "by_wave": ("f", "F", "targets"), "ends": ("b",),
+    "ending": ("f", "P"), "last_reward": ("f", "targets"), "error": ("f", "d"),
+}  # fmt: skip
+
+
 class Sample(NamedTuple):
     """The n transitions that the last fit used, in units of that fit."""
 
@@ -63,6 +69,19 @@ class Sample(NamedTuple):
     listed: NDArray[np.bool_]  # (n,) whether the action was that very column
     rewards: FloatArray  # (n,)
     terminated: NDArray[np.bool_]  # (n,)
+
+
+_SAMPLE = {
+    "z": ("f", "n", "d"), "following": ("f", "n", "d"), "actions": ("i", "n"), "listed": ("b", "n"),
+    "rewards": ("f", "n"), "terminated": ("b", "n"),
+}  # fmt: skip
+
+
+def restored_laws(state: State, dimensions: int, n_actions: int) -> Laws:
+    """Laws from their arrays, once all of them fit these spaces and each other."""
+    sizes = {"d": dimensions, "A": n_actions, "P": polynomial_size(dimensions), "targets": dimensions + 1}
+    arrays = fitting("laws", state, _LAWS, **sizes)
+    return Laws(ends=bool(arrays.pop("ends")), **arrays)
 
 
 class Dynamics:
@@ -224,14 +243,15 @@ class Dynamics:
     def load_state_dict(self, state: State) -> None:
         """Go on from `state_dict`; on an error nothing has changed."""
         values = checked(self, self._SAVED, state)
+        within("dynamics._terminals", values["_terminals"], 0, _TERMINALS)
+        within("dynamics._n_fresh, _tried", [values["_n_fresh"], values["_tried"]], 0, LARGEST_COUNT)
         arrays, sampled = part("laws", state), part("sample", state)
         laws = sample = None
         if arrays or sampled:
-            ends = bool(arrays.pop("ends"))
-            laws = Laws(ends=ends, **{name: arrays[name] for name in Laws._fields if name != "ends"})
-            sample = Sample(**{name: sampled[name] for name in Sample._fields})
-            if laws.by_action.shape[0] != len(self._Y) or laws.centre.shape != self._relevance.shape:
-                raise StateError("laws: do not fit these spaces. The state is damaged.")
+            d = len(self._relevance)
+            laws = restored_laws(arrays, d, len(self._Y))
+            sample = Sample(**fitting("sample", sampled, _SAMPLE, d=d))
+            within("sample.actions", sample.actions, 0, len(self._Y) - 1)
         for name, value in values.items():
             setattr(self, name, value)
         self.laws, self.sample = laws, sample

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from polaug.errors import StateError
 from polaug.exploration.base import Batch
-from polaug.state import State
+from polaug.state import State, fitting
 
 
 class Episodes:
@@ -36,7 +35,5 @@ class Episodes:
 
     def load_state_dict(self, state: State) -> None:
         """Go on from `state_dict`."""
-        returns, lengths = state["returns"], state["lengths"]
-        if returns.shape != lengths.shape or returns.ndim != 1:
-            raise StateError(f"episodes: shapes differ, {returns.shape} and {lengths.shape}. The state is damaged.")
-        self.returns, self.lengths = returns.astype(float), lengths.astype(np.int64)
+        layout = {"returns": ("f", "n"), "lengths": ("i", "n")}
+        self.returns, self.lengths = fitting("episodes", state, layout).values()

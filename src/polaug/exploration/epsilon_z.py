@@ -15,7 +15,7 @@ from polaug.checks import positive, whole
 from polaug.errors import invalid
 from polaug.exploration.base import Batch, Explorer, FloatArray, IntArray
 from polaug.features.spaces import Space
-from polaug.state import State
+from polaug.state import State, fitting, within
 
 
 class EpsilonZExplorer(Explorer):
@@ -65,5 +65,7 @@ class EpsilonZExplorer(Explorer):
         return {"current": self._current.copy(), "left": self._left.copy()}
 
     def _load(self, state: State) -> None:
-        current, left = state["current"].astype(np.int64), state["left"].astype(np.int64)
+        current, left = fitting("epsilon_z", state, {"current": ("i", "n"), "left": ("i", "n")}).values()
+        within("current", current, 0, self.actions.n_actions - 1)
+        within("left", left, 0, self._longest)
         self._current, self._left = current, left

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from polaug.errors import StateError
@@ -17,7 +19,7 @@ from polaug.exploration.returns import Returns
 from polaug.exploration.store import Store
 from polaug.exploration.threads import one_thread
 from polaug.exploration.trodden import Trodden
-from polaug.state import State, captured, checked, part, prefixed
+from polaug.state import State, captured, checked, part, prefixed, within
 
 _FIRST, _GROWTH, _LONGEST = 25, 0.15, 500  # steps before the first fit; then this share of the steps so far, at most
 _FADE = 4.0  # episodes after which half of the optimism beyond the best return is gone
@@ -245,17 +247,24 @@ class Imaginer(Member):
     def load_state_dict(self, state: State) -> None:
         """Go on from `state_dict`; on an error nothing has changed."""
         values = checked(self, self._SAVED, state)
-        visions, proven = restored_visions(state), Proven()
-        proven.load_state_dict(part("proven", state), visions)
-        for laws, _ in (*visions, *proven.visions):
-            if laws.by_action.shape[0] != self._n_actions or laws.centre.shape != self._store.low.shape:
-                raise StateError("visions: do not fit these spaces. The state is damaged.")
-        trodden = Trodden(self._store.states.shape[1])
+        within("_held", values["_held"], 0, self._n_actions - 1)
+        _check_lengths(values)
+        d, A, proven = len(self._store.low), self._n_actions, Proven()
+        visions = restored_visions(state, d, A)
+        proven.load_state_dict(part("proven", state), visions, d, A)
+        trodden = Trodden(d)
         trodden.load_state_dict(part("trodden", state))
         self.dynamics.load_state_dict(part("dynamics", state))
         for name, value in values.items():
             setattr(self, name, value)
         self._visions, self._proven, self._trodden = visions, proven, trodden
+
+
+def _check_lengths(values: dict[str, Any]) -> None:
+    """Rows that grow together must have grown alike."""
+    for rows in (("_usual", "_alike", "_asked"), ("_held", "_left")):
+        if len({len(values[name]) for name in rows}) > 1:
+            raise StateError(f"{', '.join(rows)}: must have the same length. The state is damaged.")
 
 
 def _toll(laws: Laws, sample: Sample) -> float:

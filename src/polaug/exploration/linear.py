@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from polaug.errors import StateError
 from polaug.exploration.base import Batch, FloatArray
 from polaug.exploration.dynamics import BEYOND, Dynamics, Laws
 from polaug.exploration.geometry import farthest_points
@@ -23,7 +22,7 @@ from polaug.exploration.member import Member
 from polaug.exploration.promise import in_units, promised_by_policy
 from polaug.exploration.rehearsal import play_in_model
 from polaug.exploration.threads import one_thread
-from polaug.state import State, captured, checked
+from polaug.state import LARGEST_COUNT, State, captured, checked, fitting, within
 
 _POPULATION, _ELITE, _VETERANS = 24, 10, 4  # bred at a time; kept by the model's word; kept by their record
 _STARTS = 4  # imagined episodes per policy: half from the actual start, half from others seen
@@ -136,6 +135,10 @@ class Linear(Member):
         policy.plays += 1
         policy.total += total
         policy.excess += total - policy.here
+
+    def plays(self, environment: int) -> bool:
+        """Whether a policy was chosen for the episode."""
+        return environment in self._playing
 
     def values(self, flat: FloatArray) -> FloatArray:
         """Q̂ (n, N) of the policy with the best record: right in its order, not in its size."""
@@ -288,11 +291,12 @@ class Linear(Member):
     def load_state_dict(self, state: State) -> None:
         """Go on from `state_dict`; on an error nothing has changed."""
         values = checked(self, self._SAVED, state)
-        thetas, records, archived = state["thetas"], state["records"], int(state["archived"])
-        playing, weights, units = state["playing"], state["playing_weights"], state["playing_units"]
-        wanted = (len(records), 1 + self._starts.shape[1], self._Y.shape[1])
-        if thetas.shape != wanted or archived > len(records) or not len(playing) == len(weights) == len(units):
-            raise StateError(f"thetas: must have shape {wanted}, got {thetas.shape}. The state is damaged.")
+        d, archived = self._starts.shape[1], int(state["archived"])
+        new = fitting("linear", state, _LAYOUT, d=d, weights=1 + d, y=self._Y.shape[1], A=len(self._Y))
+        thetas, records, playing, weights, units = new.values()
+        within("linear.archived", archived, 0, len(thetas))
+        within("linear.playing", playing, 0, LARGEST_COUNT)
+        within("linear._n_starts, _longest", [values["_n_starts"], values["_longest"]], 0, LARGEST_COUNT)
         policies = [
             Policy(theta.copy(), float(r[0]), float(r[1]), int(r[2]), float(r[3]), float(r[4]), float(r[5]))
             for theta, r in zip(thetas, records, strict=True)
@@ -304,6 +308,12 @@ class Linear(Member):
         for name, value in values.items():
             setattr(self, name, value)
         self._archive, self._playing = policies[:archived], under_way
+
+
+_LAYOUT = {
+    "thetas": ("f", "policies", "weights", "y"), "records": ("f", "policies", 6), "playing": ("i", "n", 2),
+    "playing_weights": ("f", "n", "weights", "A"), "playing_units": ("f", "n", 2, "d"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,16 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from polaug.completion.compiled import compiled
 from polaug.exploration.base import FloatArray
 from polaug.exploration.dynamics import BEYOND, WAVE_SIZE, Laws, wave_features
-from polaug.exploration.geometry import polynomial, single_bumps
+from polaug.exploration.geometry import polynomial, polynomial_size, single_bumps
 from polaug.exploration.trodden import depth_at
+from polaug.state import State, fitting
 
 NOVELTY_RIDGE = 0.1
 FEW = 16  # states up to which a compiled loop is faster than matrix products
@@ -36,6 +37,20 @@ class Vision(NamedTuple):
     optimum: float
     known: float  # a variance below this counts as known,
     novel: float  # one above this as wholly novel
+
+
+_VISION = {
+    "centres": ("f", "centres", "d"), "weights": ("f", "centres"), "lengths": ("f", 2), "quadratic": ("f", 2, "P"),
+    "mean": ("f",), "visited": ("f", "b", "d"), "visited_length": ("f",), "certainty": ("f", "b", "b"),
+    "counted": ("f", "b", "b"), "low": ("f",), "optimum": ("f",), "known": ("f",), "novel": ("f",),
+}  # fmt: skip
+
+
+def restored_vision(state: State, dimensions: int) -> Vision:
+    """A vision from its arrays, once all of them fit these spaces and each other."""
+    arrays = fitting("vision", state, _VISION, d=dimensions, P=polynomial_size(dimensions))
+    fields: dict[str, Any] = {name: array if array.ndim else array.item() for name, array in arrays.items()}
+    return Vision(**fields)
 
 
 def foresee(laws: Laws, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:

@@ -38,6 +38,10 @@ class Member(ABC):
     def finish(self, environment: int, total: float | None) -> None:  # noqa: B027 (most have nothing to note)
         """Its part of an episode is over; `total` is the return so far, None if it was not all its own."""
 
+    def plays(self, environment: int) -> bool:
+        """Whether it can go on with an episode of this environment: it was given one."""
+        return True
+
     @abstractmethod
     def values(self, flat: FloatArray) -> FloatArray:
         """Q̂ (n, N) of flat observations (n, d)."""

@@ -72,7 +72,7 @@ class ModelExplorer(Explorer):
 
     def _load(self, state: State) -> None:
         twin = ModelExplorer(self._state_space, self.action_space, gamma=self._gamma, capacity=self._capacity)
-        twin._store.load_state_dict(part("store", state))
+        twin._store.load_state_dict(part("store", state), self.actions.n_actions)
         twin._returns.load_state_dict(part("returns", state))
         twin._member.load_state_dict(part("member", state))
         twin._member.use(self._rng)

@@ -7,11 +7,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from polaug.errors import StateError
 from polaug.exploration.base import FloatArray
 from polaug.exploration.bilinear import Bilinear, Waves, scaled
 from polaug.exploration.store import Store
-from polaug.state import State
+from polaug.state import State, alike
 
 
 class Novelty:
@@ -72,13 +71,8 @@ class Novelty:
 
     def load_state_dict(self, state: State) -> None:
         """Go on from `state_dict`, after the store was loaded; on an error nothing has changed."""
-        for key, example in self.state_dict().items():
-            if state[key].shape != example.shape:
-                raise StateError(
-                    f"{key}: must have shape {example.shape}, got {state[key].shape}. The state is damaged."
-                )
-        n = self._store.size
-        self.waves.stretch(state["directions"].copy(), float(state["length"]))
-        self._gram, self._root = state["gram"].copy(), state["root"].copy()
+        n, state = self._store.size, alike("novelty", state, self.state_dict())
+        self.waves.stretch(state["directions"], float(state["length"]))
+        self._gram, self._root = state["gram"], state["root"]
         self._there[:n], self.stored[:n] = state["there"], state["stored"]
         self._seen = int(state["seen"])

@@ -22,7 +22,7 @@ from polaug.exploration.returns import Returns
 from polaug.exploration.store import Store
 from polaug.exploration.threads import one_thread
 from polaug.features.spaces import Space
-from polaug.state import State, part, prefixed
+from polaug.state import State, part, prefixed, within
 
 _EXPLOITING, _CURIOUS = 0, 1
 _FEW = 1500  # stored transitions up to which refits come at their usual intervals
@@ -200,7 +200,7 @@ class OptimisticExplorer(Explorer):
 
     def _load(self, state: State) -> None:
         store = Store(self._flatten.size, self.actions.size, self._store.capacity)
-        store.load_state_dict(part("store", state))
+        store.load_state_dict(part("store", state), self.actions.n_actions)
         first = self._model.groups[0]
         model = Bilinear(
             store, self.actions.Y, np.random.default_rng(0), groups=len(self._model.groups),
@@ -214,8 +214,10 @@ class OptimisticExplorer(Explorer):
         returns.load_state_dict(part("returns", state))
         heads, warm, spread = state["heads"].astype(np.int64), state["warm"].astype(np.int64), float(state["spread"])
         ended, fit_at, episodes, last_head = (int(c) for c in state["counters"])
-        if heads.shape != warm.shape:
+        if heads.ndim != 1 or heads.shape != warm.shape:
             raise StateError("heads, warm: do not fit together. The state is damaged.")
+        within("heads", [*heads, last_head], _EXPLOITING, _CURIOUS)
+        within("warm", warm, 0, self.actions.n_actions - 1)
         self._store, self._model, self._novelty, self._returns = store, model, novelty, returns
         self._heads, self._warm, self._spread = heads, warm, spread
         self._ended, self._fit_at, self._episodes, self._last_head = bool(ended), fit_at, episodes, last_head

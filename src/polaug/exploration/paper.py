@@ -22,7 +22,7 @@ from polaug.exploration.base import Batch, Explorer, FloatArray, IntArray
 from polaug.exploration.episodes import Episodes
 from polaug.features import HashedStates, action_features, state_features
 from polaug.features.spaces import Space
-from polaug.state import State, part, prefixed
+from polaug.state import State, fitting, part, prefixed
 
 
 class PaperExplorer(Explorer):
@@ -194,20 +194,22 @@ class PaperExplorer(Explorer):
         return state
 
     def _load(self, state: State) -> None:
-        rows, visits = state["rows"].astype(np.int64), state["visits"].astype(np.int64)
-        q, returns = state["q"].astype(np.float64), [float(total) for total in state["returns"]]
-        shape = (len(rows), self.actions.n_actions)
-        if q.shape != shape or visits.shape != shape:
-            raise StateError(f"q, visits: must have shape {shape}, got {q.shape} and {visits.shape}. It is damaged.")
+        layout = {"rows": ("i", "M"), "q": ("f", "M", "N"), "visits": ("i", "M", "N"), "returns": ("f", "episodes")}
+        rows, q, visits, returns = fitting("paper", state, layout, N=self.actions.n_actions).values()
         completed, restarts = (int(c) for c in state["counters"])
         completion = InductiveCompletion("multiplicative", **self._options)  # type: ignore[arg-type]
         if completed:
-            completion.load_state_dict(part("completion", state))
+            solved = part("completion", state)
+            m, n = self._X.shape[1], self.actions.size
+            if solved["shape"].tolist() != [m, n]:
+                raise StateError(f"completion.shape: must be {[m, n]}, got {solved['shape']}. The state is damaged.")
+            fitting("completion", solved, {"U": ("f", m, "r"), "V": ("f", n, "r"), "C": ("f", m, n)})
+            completion.load_state_dict(solved)
         episodes = Episodes()
         episodes.load_state_dict(part("episodes", state))
         self._hash.load_state_dict(part("hash", state))  # the last that may fail
         self._episodes, self._completion, self._completed = episodes, completion, bool(completed)
-        self.restarts, self._returns = restarts, returns
+        self.restarts, self._returns = restarts, returns.tolist()
         self._X = self._hash.row_features()
         self._table = {int(row): q[k].copy() for k, row in enumerate(rows)}
         self._visits = {int(row): visits[k].copy() for k, row in enumerate(rows)}

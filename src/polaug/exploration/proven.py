@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from polaug.exploration.dynamics import Laws
-from polaug.exploration.look_ahead import Vision
-from polaug.state import State, part, prefixed
+from polaug.exploration.dynamics import Laws, restored_laws
+from polaug.exploration.look_ahead import Vision, restored_vision
+from polaug.state import State, fitting, part, prefixed
 
 Visions = list[tuple[Laws, Vision]]
 
@@ -59,12 +59,12 @@ class Proven:
         }  # fmt: skip
         return state | visions_state(self.visions)
 
-    def load_state_dict(self, state: State, visions: Visions) -> None:
+    def load_state_dict(self, state: State, visions: Visions, dimensions: int, n_actions: int) -> None:
         """Go on from `state_dict`; `visions` are those in use."""
-        kept = restored_visions(state)
-        self.visions = visions if bool(state["in_use"]) else kept
-        self._record, self._tally = state["record"].tolist(), state["tally"].tolist()
-        self._span = state["span"].astype(np.float64)
+        own = fitting("proven", state, {"record": ("f", "n"), "tally": ("f", "m"), "span": ("f", 2), "in_use": ("b",)})
+        kept = restored_visions(state, dimensions, n_actions)
+        self.visions = visions if bool(own["in_use"]) else kept
+        self._record, self._tally, self._span = own["record"].tolist(), own["tally"].tolist(), own["span"]
 
 
 def visions_state(visions: Visions) -> State:
@@ -75,17 +75,16 @@ def visions_state(visions: Visions) -> State:
     return state
 
 
-def restored_visions(state: State) -> Visions:
-    """What `visions_state` wrote."""
-    numbers = range(int(state["visions"]))
-    return [(_tuple(Laws, part(f"laws{k}", state)), _tuple(Vision, part(f"vision{k}", state))) for k in numbers]
+def restored_visions(state: State, dimensions: int, n_actions: int) -> Visions:
+    """What `visions_state` wrote, once it fits spaces of so many dimensions and actions."""
+    return [
+        (
+            restored_laws(part(f"laws{k}", state), dimensions, n_actions),
+            restored_vision(part(f"vision{k}", state), dimensions),
+        )
+        for k in range(int(state["visions"]))
+    ]
 
 
 def _arrays(record: Any) -> State:
     return {name: np.array(value) for name, value in record._asdict().items()}
-
-
-def _tuple(kind: Any, state: State) -> Any:
-    """A Laws or Vision from its arrays; those of rank 0 are plain numbers again."""
-    fields = {name: state[name] for name in kind._fields}
-    return kind(**{name: np.array(a, order="K") if a.ndim else a.item() for name, a in fields.items()})

@@ -6,7 +6,7 @@ import numpy as np
 
 from polaug.errors import StateError
 from polaug.exploration.base import Batch, BoolArray, FloatArray
-from polaug.state import State
+from polaug.state import Layout, State, fitting
 
 _LONGEST = 2000  # rewards kept of an episode under way; at γ ≤ 0.995 what lies further back adds nothing
 
@@ -78,8 +78,14 @@ class Returns:
 
     def load_state_dict(self, state: State) -> None:
         """Go on from `state_dict`."""
-        span, lengths, rewards, totals = (state[key] for key in ("range", "lengths", "rewards", "totals"))
-        if span.shape != (5,) or lengths.shape != totals.shape or int(lengths.sum()) != len(rewards):
+        layout: dict[str, Layout] = {
+            "range": ("f", 5),
+            "lengths": ("i", "n"),
+            "rewards": ("f", "steps"),
+            "totals": ("f", "n"),
+        }
+        span, lengths, rewards, totals = fitting("returns", state, layout).values()
+        if (lengths < 0).any() or int(lengths.sum()) != len(rewards):
             raise StateError("returns: its arrays do not fit together. The state is damaged.")
         self.low, self.high, self.best_reward, self.worst_reward = (float(number) for number in span[:4])
         self.steps = int(span[4])

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polaug.errors import StateError
+from polaug.state import within
 
 CALM = 30  # steps between two actions that are held for long
 _COLUMNS = 11  # of a run in a state
@@ -49,6 +50,7 @@ def runs_from(rows: NDArray[Any], members: Sequence[str]) -> dict[int, Run]:
     if rows.ndim != 2 or rows.shape[1] != _COLUMNS:
         raise StateError(f"runs: must have {_COLUMNS} columns, got the shape {rows.shape}. The state is damaged.")
     names = [*members, ""]
+    within("runs, member", rows[:, 1], 0, len(members))
     return {
         int(r[0]): Run(
             names[int(r[1])], float(r[2]), float(r[3]), int(r[4]), bool(r[5]), bool(r[6]), *(int(n) for n in r[7:])

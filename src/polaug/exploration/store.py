@@ -7,7 +7,7 @@ import numpy as np
 from polaug.completion.compiled import compiled
 from polaug.errors import StateError
 from polaug.exploration.base import Batch, BoolArray, FloatArray, IntArray
-from polaug.state import State
+from polaug.state import State, alike, within
 
 _ARRAYS = ("states", "next_states", "actions", "features", "rewards", "terminated", "stamps")
 
@@ -81,18 +81,16 @@ class Store:
         counters = np.array([self.size, self.steps], dtype=np.int64)
         return state | {"low": self.low.copy(), "high": self.high.copy(), "counters": counters}
 
-    def load_state_dict(self, state: State) -> None:
-        """Go on from `state_dict`; on an error nothing has changed."""
+    def load_state_dict(self, state: State, n_actions: int) -> None:
+        """Go on from `state_dict` of a store whose actions are numbered below `n_actions`; on an error nothing has
+        changed.
+        """
         size, steps = (int(count) for count in state["counters"])
-        if not 0 <= size <= self.capacity:
+        if not 0 <= size <= min(self.capacity, steps):
             raise StateError(f"store: holds up to {self.capacity} transitions, got {size}. The state is damaged.")
+        example: State = {name: getattr(self, name)[:size] for name in _ARRAYS} | {"low": self.low, "high": self.high}
+        new = alike("store", state, example)
+        within("store.actions", new["actions"], 0, n_actions - 1)
         for name in _ARRAYS:
-            wanted = getattr(self, name)[:size].shape
-            if state[name].shape != wanted:
-                raise StateError(f"{name}: must have shape {wanted}, got {state[name].shape}. The state is damaged.")
-        if state["low"].shape != self.low.shape or state["high"].shape != self.high.shape:
-            raise StateError("low, high: must have one number for each dimension. The state is damaged.")
-        for name in _ARRAYS:
-            getattr(self, name)[:size] = state[name]
-        self.size, self.steps = size, steps
-        self.low, self.high = state["low"].astype(float), state["high"].astype(float)
+            getattr(self, name)[:size] = new[name]
+        self.size, self.steps, self.low, self.high = size, steps, new["low"], new["high"]

@@ -15,7 +15,7 @@ from polaug.errors import StateError
 from polaug.exploration.base import FloatArray
 from polaug.exploration.planning import NEVER, Tables, pair_value, sweep
 from polaug.exploration.returns import Returns
-from polaug.state import State
+from polaug.state import LARGEST_COUNT, State, fitting, within
 
 CURIOUS, EXPLOITING = 1, 0
 _MAX_INDEX = 4_000_000  # rows for which a look-up table from row to visited state is kept
@@ -216,18 +216,23 @@ class Table:
 
     def load_state_dict(self, state: State) -> None:
         """Go on from `state_dict`; on an error nothing has changed."""
-        new = {key: np.array(state[key]) for key in self.state_dict()}
-        scalars = new.pop("scalars")
-        states, edges, A = len(new["rows"]), len(new["to"]), self._actions
-        shapes = {"first": (states, A), "tries": (states, A), "final": (states,), "final_reward": (states,),
-                  "V": (2, states), "shift": (A,), "trust": (A,), "counters": (8,),
-                  **dict.fromkeys(_EDGE_FIELDS, (edges,))}  # fmt: skip
-        for name, shape in shapes.items():
-            if new[name].shape != shape:
-                raise StateError(f"{name}: must have shape {shape}, got {new[name].shape}. The state is damaged.")
-        if edges != int(new["counters"][0]) or (edges and (new["to"] < 0).any()):
-            raise StateError("edges: do not fit together. The state is damaged.")
-        self._restore(new, scalars)
+        new = fitting("table", state, _LAYOUT, A=self._actions)
+        states, edges = len(new["rows"]), len(new["to"])
+        # Compiled loops follow all of these without looking whether they lead anywhere, or back to where they were.
+        within("table.rows", new["rows"], 0, self._rows - 1)
+        within("table.to", new["to"], 0, states - 1)
+        within("table.first", new["first"], -1, edges - 1)
+        within("table.shifts", new["shifts"][:, 0], 0, self._actions - 1)
+        for name in ("tries", "times", "final", "counters"):
+            within(f"table.{name}", new[name], 0, LARGEST_COUNT)
+        earlier = (new["following"] >= -1) & (new["following"] < np.arange(edges))
+        if edges != int(new["counters"][0]) or not earlier.all() or len(np.unique(new["rows"])) < states:
+            raise StateError("table: states and edges do not fit together. The state is damaged.")
+        tries = np.zeros_like(new["tries"]).ravel()
+        np.add.at(tries, _pairs(new["first"], new["following"]), new["times"])
+        if (tries != new["tries"].ravel()).any():
+            raise StateError("table: tries are not those of the edges. The state is damaged.")
+        self._restore(new, new.pop("scalars"))
 
     def _restore(self, new: dict[str, NDArray[Any]], scalars: FloatArray) -> None:
         states, edges, A = len(new["rows"]), len(new["to"]), self._actions
@@ -255,6 +260,23 @@ class Table:
         self._optimum, self._best, self._turn = (float(s) for s in scalars)
 
 
+def _pairs(first: NDArray[np.int64], following: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The pair s · A + a (E,) that each edge belongs to; the last pair for one that no pair leads to."""
+    pairs = np.full(len(following), first.size - 1)
+    tried = np.flatnonzero(first.ravel() >= 0)
+    pairs[first.ravel()[tried]] = tried
+    for edge in range(len(following) - 1, -1, -1):  # edges lead to earlier ones
+        if following[edge] >= 0:
+            pairs[following[edge]] = pairs[edge]
+    return pairs
+
+
+_LAYOUT = {
+    "rows": ("i", "S"), "first": ("i", "S", "A"), "tries": ("i", "S", "A"), "final": ("i", "S"),
+    "final_reward": ("f", "S"), "V": ("f", 2, "S"), "shift": ("i", "A"), "trust": ("f", "A"),
+    "shifts": ("i", "n", 3), "counters": ("i", 8), "scalars": ("f", 3),
+    "following": ("i", "E"), "to": ("i", "E"), "ends": ("b", "E"), "times": ("i", "E"), "reward": ("f", "E"),
+}  # fmt: skip
 _EDGE_FIELDS = ("following", "to", "ends", "times", "reward")
 _STATE_FIELDS = ("first", "tries", "row", "final", "final_reward")
 

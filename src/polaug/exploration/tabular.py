@@ -19,10 +19,10 @@ from polaug.checks import non_negative, whole
 from polaug.errors import UnsupportedSpaceError, invalid, shown
 from polaug.exploration.base import Batch, Explorer, FloatArray, IntArray
 from polaug.exploration.returns import Returns
-from polaug.exploration.table import CURIOUS, Table
+from polaug.exploration.table import CURIOUS, EXPLOITING, Table
 from polaug.features.one_hot import OneHot
 from polaug.features.spaces import Space
-from polaug.state import State, part, prefixed
+from polaug.state import State, fitting, part, prefixed, within
 
 
 class TabularExplorer(Explorer):
@@ -119,7 +119,8 @@ class TabularExplorer(Explorer):
         return own | prefixed("returns", self._returns.state_dict())
 
     def _load(self, state: State) -> None:
-        heads, returns = state["heads"].astype(np.int64), Returns(self._returns.gamma)
+        heads, returns = fitting("tabular", state, {"heads": ("i", "n")})["heads"], Returns(self._returns.gamma)
+        within("heads", heads, EXPLOITING, CURIOUS)
         returns.load_state_dict(part("returns", state))
         table = Table(self._rows.n_rows, self.actions.n_actions, returns, **self._options)
         table.load_state_dict(state)
