@@ -27,6 +27,22 @@ from polaug.state import State, alike
 
 Single = NDArray[np.float32]
 
+_LARGEST_SYSTEM = 700  # weights that one Cholesky factor may have: its cost grows with their third power
+_FEWEST_FREQUENCIES = 10  # below so many a group says little more than its linear part
+
+
+def affordable_frequencies(dimensions: int, Y: FloatArray, wanted: int) -> int:
+    """How many of the `wanted` frequencies keep the Gram matrices of all actions affordable; 0 if too few would."""
+    blocks, width = (len(Y), 1) if is_one_hot(Y) else (1, Y.shape[1])
+    size = int(_LARGEST_SYSTEM / (blocks ** (1 / 3) * width))
+    frequencies = min(wanted, (size - 1 - dimensions) // 2)
+    return frequencies if frequencies >= min(wanted, _FEWEST_FREQUENCIES) else 0
+
+
+def is_one_hot(Y: FloatArray) -> bool:
+    """Whether every action is a feature of its own: the Gram matrix then falls apart."""
+    return Y.shape == (len(Y), len(Y)) and bool((np.eye(len(Y)) == Y).all())
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -75,7 +91,7 @@ class Group:
 
     def __init__(self, store: Store, Y: FloatArray, waves: Waves, ridge: float, heads: int) -> None:
         self.waves, self._store, self._Y, self._ridge = waves, store, Y, ridge
-        self.one_hot = Y.shape == (len(Y), len(Y)) and bool((np.eye(len(Y)) == Y).all())
+        self.one_hot = is_one_hot(Y)
         d, n = waves.size, Y.shape[1]
         self.here = np.zeros((store.capacity, d), dtype=np.float32)
         self.there = np.zeros((store.capacity, d), dtype=np.float32)

@@ -53,7 +53,8 @@ class CommitteeExplorer(Explorer):
     ----------
     members
         Which of "model", "fitted", "linear" and "cells" belong to it; the model always does, since others lean on it.
-        Cells are left out beyond four dimensions or nine actions, and where categories are among the observations.
+        Cells are left out beyond four dimensions or nine actions, and where categories are among the observations;
+        fitted and linear where there are so many dimensions and actions that they would cost seconds.
     gamma
         Discount.
     capacity
@@ -89,15 +90,14 @@ class CommitteeExplorer(Explorer):
         self._store = Store(self._flatten.size, self.actions.size, whole("capacity", capacity, 100))
         self._model = Imaginer(self._store, self.actions.Y, self._returns, self._rng)
         self._linear = Linear(self._model, self.actions.Y, self._flatten.size, self._rng)
-        every: dict[str, Member] = {
-            "model": self._model,
-            "fitted": Fitted(self._store, self.actions.Y, self._returns, self._rng),
-            "linear": self._linear,
-            "cells": Cells(self._store, self.actions.n_actions, self._returns, seed),
-        }
-        numbers = not self._flatten.categorical.any()
-        if not (numbers and Cells.suits(self._flatten.size, self.actions.n_actions)):
-            del every["cells"]
+        d, Y = self._flatten.size, self.actions.Y
+        every: dict[str, Member] = {"model": self._model}
+        if Fitted.suits(d, Y):
+            every["fitted"] = Fitted(self._store, Y, self._returns, self._rng)
+        if Linear.suits(d, len(Y)):
+            every["linear"] = self._linear
+        if Cells.suits(d, len(Y)) and not self._flatten.categorical.any():
+            every["cells"] = Cells(self._store, len(Y), self._returns, seed)
         self._members = {name: every[name] for name in MEMBERS if name in members and name in every}
         self._contest = Contest(self._members, self._model, self._linear, self._store, self._returns)
         self._runs: dict[int, Run] = {}

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from polaug.errors import StateError
 from polaug.exploration.base import Batch, FloatArray, IntArray
 from polaug.exploration.geometry import polynomial, polynomial_size
 from polaug.exploration.returns import Returns
@@ -35,17 +36,23 @@ _WAVES, _MORE_WAVES, _MOST_WAVES, _WAVE_LENGTH = 80, 40, 240, 0.5  # up to four 
 _CROSSED = 400  # most weights that differ by action: a fit costs their number to the third power
 _TERMINALS = 300  # terminal states kept
 _FRESH = 1000  # unseen transitions kept for the next trial
+_NEWTON = 10**8  # rows times squared monomials of a step towards the weights of termination, at most
 
 
 class Laws(NamedTuple):
-    """A fitted model, as plain arrays for compiled code. d dimensions, A actions, P monomials, F waves."""
+    """A fitted model, as plain arrays for compiled code. d dimensions, A actions, P monomials, F waves.
+
+    The first C monomials have weights for each action, the others the same for all: A · P · d numbers would fill the
+    memory where there are hundreds of dimensions.
+    """
 
     centre: FloatArray  # (d,)
     inverse: FloatArray  # (d,) z = (s − centre) · inverse
     relevance: FloatArray  # (d,) in [0, 1]
     frequencies: FloatArray  # (F, d)
     phases: FloatArray  # (F,)
-    by_action: FloatArray  # (A, P, d + 1) weights of the monomials for Δz and r
+    by_action: FloatArray  # (A, C, d + 1) weights of the first monomials for Δz and r
+    shared: FloatArray  # (P − C, d + 1) weights of the others
     by_wave: FloatArray  # (F, d + 1) weights of the waves, the same for all actions
     ends: bool  # whether any episode ever terminated
     ending: FloatArray  # (P,) logistic weights of termination
@@ -55,8 +62,9 @@ class Laws(NamedTuple):
 
 _LAWS = {
     "centre": ("f", "d"), "inverse": ("f", "d"), "relevance": ("f", "d"), "frequencies": ("f", "F", "d"),
-    "phases": ("f", "F"), "by_action": ("f", "A", "P", "targets"), "by_wave": ("f", "F", "targets"), "ends": ("b",),
-    "ending": ("f", "P"), "last_reward": ("f", "targets"), "error": ("f", "d"),
+    "phases": ("f", "F"), "by_action": ("f", "A", "C", "targets"), "shared": ("f", "others", "targets"),
+    "by_wave": ("f", "F", "targets"), "ends": ("b",), "ending": ("f", "P"), "last_reward": ("f", "targets"),
+    "error": ("f", "d"),
 }  # fmt: skip
 
 
@@ -81,7 +89,14 @@ def restored_laws(state: State, dimensions: int, n_actions: int) -> Laws:
     """Laws from their arrays, once all of them fit these spaces and each other."""
     sizes = {"d": dimensions, "A": n_actions, "P": polynomial_size(dimensions), "targets": dimensions + 1}
     arrays = fitting("laws", state, _LAWS, **sizes)
+    if arrays["by_action"].shape[1] + len(arrays["shared"]) != sizes["P"]:
+        raise StateError(f"laws.shared: must have the rest of {sizes['P']} monomials. The state is damaged.")
     return Laws(ends=bool(arrays.pop("ends")), **arrays)
+
+
+def waves_of(dimensions: int) -> int:
+    """How many waves laws of so many dimensions have."""
+    return min(_WAVES + _MORE_WAVES * max(dimensions - 4, 0), _MOST_WAVES)
 
 
 class Dynamics:
@@ -93,7 +108,7 @@ class Dynamics:
     def __init__(self, store: Store, Y: FloatArray, rng: np.random.Generator, *, sample: int = 4000) -> None:
         self._store, self._Y, self._rng, self._sample_size = store, Y, rng, sample
         d = store.states.shape[1]
-        waves = min(_WAVES + _MORE_WAVES * max(d - 4, 0), _MOST_WAVES)
+        waves = waves_of(d)
         self._directions = rng.standard_normal((waves, d))
         self._phases = rng.uniform(0.0, 2.0 * np.pi, waves)
         self._relevance = np.ones(d)
@@ -141,12 +156,11 @@ class Dynamics:
         weights[:, -1] = reward_size * _ridge(psi[alive], sample.rewards[alive] / reward_size)
         wide, F = by_action.shape[1], waves.shape[1]
         parts = np.tensordot(self._Y, weights[:wide].reshape(self._Y.shape[1], crossed, -1), (1, 0))
-        shared = np.broadcast_to(weights[wide + F :], (len(self._Y), *weights[wide + F :].shape))
         ending, last_reward = self._fit_termination(centre, inverse, sample.following[alive])
         error = np.minimum(np.sqrt(self._error) * inverse, 1.0) if self._tried else np.zeros_like(inverse)
         self.laws = Laws(
             centre, inverse, relevance, frequencies, self._phases,
-            np.concatenate([parts, shared], axis=1), np.ascontiguousarray(weights[wide : wide + F]),
+            parts, weights[wide + F :].copy(), np.ascontiguousarray(weights[wide : wide + F]),
             self._terminals > 0, ending, last_reward, error,
         )  # fmt: skip
         self.sample = sample
@@ -181,7 +195,10 @@ class Dynamics:
         # Laws hold weights per listed action; those of a very action are the same combination by its features.
         listed = np.linalg.lstsq(self._Y.T, self._fresh_features[:n].T, rcond=None)[0]  # (A, n)
         polynomials = polynomial(z)
-        change = np.einsum("np,an,apk->nk", polynomials, listed, laws.by_action[:, :, :-1], optimize=True)
+        crossed, others = np.split(polynomials, [laws.by_action.shape[1]], axis=1)
+        change = np.einsum("np,an,apk->nk", crossed, listed, laws.by_action[:, :, :-1], optimize=True)
+        if others.shape[1]:
+            change += others @ laws.shared[:, :-1]
         change += wave_features(z * laws.relevance, laws.frequencies, laws.phases) @ laws.by_wave[:, :-1]
         actual = (self._fresh_next[:n] - self._fresh_states[:n]) * laws.inverse
         squares = ((change - actual) ** 2).mean(axis=0)
@@ -205,6 +222,7 @@ class Dynamics:
         if count == 0:
             return weights, reward
         dead = (self._terminal_states[:count] - centre) * inverse
+        alive = alive[:: 1 + len(alive) * len(weights) ** 2 // _NEWTON]
         X = np.concatenate([polynomial(dead), polynomial(alive)])
         y = np.zeros(len(X))
         y[:count] = 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from polaug.exploration.base import Batch, FloatArray
-from polaug.exploration.bilinear import Bilinear, Limits
+from polaug.exploration.bilinear import Bilinear, Limits, affordable_frequencies
 from polaug.exploration.member import Member
 from polaug.exploration.returns import Returns
 from polaug.exploration.store import Store
@@ -13,6 +13,7 @@ from polaug.exploration.threads import one_thread
 from polaug.state import State, captured, checked, part, prefixed
 
 _SWEEPS, _EVERY = 10, 100
+_FREQUENCIES = 50  # of a group, or as many as can be afforded
 
 
 class Fitted(Member):
@@ -23,10 +24,16 @@ class Fitted(Member):
 
     def __init__(self, store: Store, Y: FloatArray, returns: Returns, rng: np.random.Generator) -> None:
         self._store, self._returns, self._rng, self._n_actions = store, returns, rng, len(Y)
+        frequencies = affordable_frequencies(store.states.shape[1], Y, _FREQUENCIES)
         self._model = Bilinear(
-            store, Y, rng, groups=2, frequencies=50, ridge=0.03, gamma=returns.gamma, advantage=0.6
+            store, Y, rng, groups=2, frequencies=frequencies, ridge=0.03, gamma=returns.gamma, advantage=0.6
         )  # fmt: skip
         self._fit_at = self._plays = 0
+
+    @staticmethod
+    def suits(dimensions: int, Y: FloatArray) -> bool:
+        """Whether so many dimensions and these actions leave Gram matrices that can be factored again and again."""
+        return affordable_frequencies(dimensions, Y, _FREQUENCIES) > 0
 
     @property
     def ready(self) -> bool:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from polaug.exploration.base import Batch, FloatArray
-from polaug.exploration.dynamics import BEYOND, Dynamics, Laws
-from polaug.exploration.geometry import farthest_points
+from polaug.exploration.dynamics import BEYOND, Dynamics, Laws, waves_of
+from polaug.exploration.geometry import farthest_points, polynomial_size
 from polaug.exploration.imaginer import Imaginer
 from polaug.exploration.member import Member
 from polaug.exploration.promise import in_units, promised_by_policy
@@ -30,6 +30,7 @@ _STARTS_KEPT = 60
 _CREDIT, _FIRST_CREDIT, _MOST_CREDIT = 100.0, 40_000.0, 120_000.0  # imagined steps per real one; saved up to the last
 _SHORTEST, _LONGEST = 100, 400  # imagined episodes, in steps
 _GENERATIONS = 12
+_MOST_WORK = 10_000  # products of a step of an imagined episode
 _FRESH_SHARE, _MUTATED_SHARE = 0.25, 0.6  # of a generation: drawn anew, mutated up to here, the rest crossed
 _KNOWN_RADIUS, _KNOWN_POINTS = 3.0, 120  # what is within so many covering radii of so many visited points is known
 
@@ -65,6 +66,13 @@ class Linear(Member):
         self._errors = np.zeros(2)  # squared, of judging by the record and by the model
         self._centre, self._inverse = np.zeros(dimensions), np.zeros(dimensions)  # the units of all Θ
         self._framed = False
+
+    @staticmethod
+    def suits(dimensions: int, n_actions: int) -> bool:
+        """Whether a step of an imagined episode is cheap enough for tens of thousands of them, and policies are few
+        enough numbers to be searched for.
+        """
+        return (1 + dimensions) * (waves_of(dimensions) + n_actions + polynomial_size(dimensions)) <= _MOST_WORK
 
     @property
     def ready(self) -> bool:

@@ -58,8 +58,11 @@ def foresee(laws: Laws, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArr
     if len(z) <= FEW:
         return foresee_each(laws, z)
     d = z.shape[1]
-    change = np.tensordot(polynomial(np.ascontiguousarray(z)), laws.by_action, (1, 1))  # (n, A, d + 1)
+    crossed, others = np.split(polynomial(np.ascontiguousarray(z)), [laws.by_action.shape[1]], axis=1)
+    change = np.tensordot(crossed, laws.by_action, (1, 1))  # (n, A, d + 1)
     change += (wave_features(z * laws.relevance, laws.frequencies, laws.phases) @ laws.by_wave)[:, None, :]
+    if others.shape[1]:
+        change += (others @ laws.shared)[:, None, :]
     following = np.clip(z[:, None, :] + change[:, :, :d], -BEYOND, BEYOND)
     reward = change[:, :, d].copy()
     ends, last_reward = np.zeros_like(reward), np.zeros_like(reward)
@@ -75,7 +78,7 @@ def foresee(laws: Laws, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArr
 def foresee_each(laws: Laws, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """`foresee` state by state: for a few, calls cost more than numbers."""
     n, d = z.shape
-    A, P = laws.by_action.shape[0], laws.by_action.shape[1]
+    A, C, P = laws.by_action.shape[0], laws.by_action.shape[1], laws.ending.shape[0]
     following, reward = np.empty((n, A, d)), np.empty((n, A))
     ends, last_reward = np.zeros((n, A)), np.zeros((n, A))
     monomials = polynomial(z)
@@ -89,13 +92,16 @@ def foresee_each(laws: Laws, z: FloatArray) -> tuple[FloatArray, FloatArray, Flo
             wave = math.cos(angle) * WAVE_SIZE
             for k in range(d + 1):
                 base[k] += wave * laws.by_wave[f, k]
+        for p in range(C, P):
+            for k in range(d + 1):
+                base[k] += monomials[i, p] * laws.shared[p - C, k]
         for a in range(A):
             reward[i, a] = base[d]
-            for p in range(P):
+            for p in range(C):
                 reward[i, a] += monomials[i, p] * laws.by_action[a, p, d]
             for k in range(d):
                 change = base[k]
-                for p in range(P):
+                for p in range(C):
                     change += monomials[i, p] * laws.by_action[a, p, k]
                 there[0, k] = min(max(z[i, k] + change, -BEYOND), BEYOND)
                 following[i, a, k] = there[0, k]
@@ -119,7 +125,7 @@ def look_ahead(
     """Add Q(z, ·) by one step through the laws to q (A,); with `ask` also write where it `leads` (A, d), in relevant
     units, and the novelty (A,) of that.
     """
-    d, A, P = z.shape[0], laws.by_action.shape[0], laws.by_action.shape[1]
+    d, A, P = z.shape[0], laws.by_action.shape[0], laws.ending.shape[0]
     here = np.empty((1, d))
     here[0] = z
     following, reward, ends, last_reward = foresee_each(laws, here)

@@ -88,7 +88,7 @@ def sketched(laws: Laws, vision: Vision) -> Sketch:
 def glance(sketch: Sketch, z: FloatArray, gamma: float, q: FloatArray) -> None:
     """Add Q(z, ·) by one step through the laws to q (A,), as `look_ahead` does, faster and to six digits."""
     laws = sketch.laws
-    d, A = z.shape[0], q.shape[0]
+    d, A, C = z.shape[0], q.shape[0], laws.by_action.shape[1]
     here, there = np.empty((1, d)), np.empty((1, d))
     here[0] = z
     monomials, waves = polynomial(here)[0], laws.phases.copy()
@@ -101,8 +101,10 @@ def glance(sketch: Sketch, z: FloatArray, gamma: float, q: FloatArray) -> None:
             change = 0.0
             for f in range(waves.shape[0]):
                 change += waves[f] * sketch.by_wave[k, f]
-            for p in range(monomials.shape[0]):
+            for p in range(C):
                 change += monomials[p] * laws.by_action[a, p, k]
+            for p in range(C, monomials.shape[0]):
+                change += monomials[p] * laws.shared[p - C, k]
             if k < d:
                 there[0, k] = min(max(z[k] + change, -BEYOND), BEYOND)
             else:

@@ -22,8 +22,8 @@ def play_in_model(
     Termination enters as a weight of survival, so that totals change smoothly with Θ. `noise` (B, T, d) is added to the
     states. Beyond a squared distance `reach` from all `known` (d, b) the model knows nothing.
     """
-    K, A, d, P = weights.shape[0], weights.shape[1], starts.shape[1], laws.by_action.shape[1]
-    F, horizon, points = laws.frequencies.shape[0], noise.shape[1], known.shape[1]
+    K, A, d, P = weights.shape[0], weights.shape[1], starts.shape[1], laws.ending.shape[0]
+    C, F, horizon, points = laws.by_action.shape[1], laws.frequencies.shape[0], noise.shape[1], known.shape[1]
     frequencies, by_wave = np.ascontiguousarray(laws.frequencies.T), np.ascontiguousarray(laws.by_wave.T)
     monomials, waves, distances = np.empty(P), np.empty(F), np.empty(points)
     z, there = np.empty(d), np.empty(d)
@@ -70,8 +70,10 @@ def play_in_model(
                     for f in range(F):
                         change += waves[f] * by_wave[i, f]
                     change *= WAVE_SIZE
-                    for m in range(P):
+                    for m in range(C):
                         change += monomials[m] * laws.by_action[a, m, i]
+                    for m in range(C, P):
+                        change += monomials[m] * laws.shared[m - C, i]
                     if i < d:
                         there[i] = min(max(z[i] + change + noise[b, t, i], -BEYOND), BEYOND)
                     else:
