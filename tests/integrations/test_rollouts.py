@@ -200,3 +200,44 @@ def test_the_taus_of_algorithm_1_reach_the_paper_explorer():
     assert model.explorer._completion.n_entries <= 30 < sum(visits.sum() for visits in model.explorer._visits.values())
     given = Augmentation("paper", explorer_options={"tau_q": 7}, transfer="as_published", tau_e=100, tau_q=30)
     assert augment(PPO)("MlpPolicy", "CartPole-v1", augmentation=given, **small()).explorer._tau_q == 7
+
+
+def test_a_retired_explorer_sees_no_fragments_of_episodes(corridor, guide, monkeypatch):
+    env = DummyVecEnv([lambda n=n: gym.wrappers.TimeLimit(corridor(), n) for n in (7, 11, 16)])
+    settings = Augmentation(guide, explorer_options={"wrong": True}, patience=0, teach_every=10**6)
+    model = augment(A2C)("MlpPolicy", env, augmentation=settings, **small())
+    monkeypatch.setattr(type(model._polaug.handover), "retired", property(lambda self: True))
+    model.learn(1500)
+    model._polaug.catch_up()
+    handover = model._polaug.handover
+    assert 0 < handover.explorer_steps < handover.steps
+    for before, after in pairwise(model.explorer.seen):
+        whole = before.ended | (before.next_flat == after.flat).all(axis=1)
+        assert whole.all()
+
+
+class Long(gym.Wrapper):
+    """The corridor without a way out and without an end."""
+
+    def step(self, action):
+        obs, reward, _, _, info = self.env.step(action)
+        return obs, reward, False, False, info
+
+
+def test_what_a_retired_explorer_missed_of_an_episode_is_not_glued_together(corridor, guide, monkeypatch):
+    class Following(guide):
+        def reset(self):
+            self.seen.append(None)
+
+    model = augment(A2C)("MlpPolicy", Long(corridor()), augmentation=Augmentation(Following, patience=0), **small())
+    handover = model._polaug.handover
+    monkeypatch.setattr(handover, "_spell", 50)
+    monkeypatch.setattr(type(handover), "retired", property(lambda self: True))
+    model.learn(2000)
+    assert 0 < handover.explorer_steps < handover.steps
+    gaps = 0
+    for before, after in pairwise(model.explorer.seen):
+        if before is not None and after is not None:
+            np.testing.assert_array_equal(before.next_flat, after.flat)
+        gaps += after is None
+    assert gaps > 1

@@ -45,6 +45,7 @@ class Companion:
         self._driven = False  # whether the explorer drives anywhere in the step under way
         self._queue: list[Transitions] = []  # steps of the agent that the explorer has not looked at yet
         self._learns = True  # whether it still learns from them; decided anew when an episode ends
+        self._half_seen = False  # whether it has been shown an episode that has not ended yet
         self._since_lesson = self._taught_at = self._updates = 0
         self._anew_at = 0  # step at which the agent was let go
         self._owed = 0  # own updates that the last lesson is in place of
@@ -110,6 +111,7 @@ class Companion:
         self.handover.begin(n)
         self.transfer.restart()
         self._guarded("reset", self.explorer.reset)
+        self._half_seen = False
 
     # -- a step -----------------------------------------------------------------------------------------------------
 
@@ -181,14 +183,24 @@ class Companion:
         or after τ_q.
         """
         early = self._tau_q is None or self.handover.steps < self._tau_q
-        if self.explorer.pays or (self._driven and (early or self._freezes_itself)):
+        fixed = not (early or self._freezes_itself)
+        # Episodes of several environments lie across each other: whatever is left out is the middle of some of them.
+        several = len(transitions.rewards) > 1
+        if self.explorer.pays or (self._driven and not fixed):
             self.catch_up()
             self._guarded("observe", lambda: self.explorer.observe(transitions))
-        elif self._learns and early and not self._driven:
+        elif not (self._driven or fixed) and (several or (self._learns and early)):
             seen, then = np.array(transitions.observations), np.array(transitions.next_observations)
             self._queue.append(replace(transitions, observations=seen, next_observations=then))  # may be reused
             if len(self._queue) >= _LONGEST_QUEUE:
                 self.catch_up()
+        else:
+            if self._half_seen and not fixed:  # an episode without end has changed hands: the rest will not be seen
+                self.catch_up()
+                self._guarded("reset", self.explorer.reset)
+            self._half_seen = False
+            return
+        self._half_seen = not (transitions.terminated | transitions.truncated).all()
 
     def catch_up(self) -> None:
         """Let the explorer learn from the agent's steps that are still in the queue."""
@@ -285,7 +297,7 @@ class Companion:
         )
 
     def _counters(self) -> list[int]:
-        flags = int(self._learns) + 2 * int(self._idle)
+        flags = int(self._learns) + 2 * int(self._idle) + 4 * int(self._half_seen)
         return [self._since_lesson, self._taught_at, flags, len(self._queue), self._updates, self._owed, self._anew_at]
 
     def _restore(self, state: State) -> None:
@@ -303,7 +315,8 @@ class Companion:
             self.transfer.rng = restored_generator(state["generator"])
             counters = [int(number) for number in state["since_lesson"]]
             self._since_lesson, self._taught_at, flags, queued, self._updates, self._owed, self._anew_at = counters
-            self._learns, self._idle, queue = bool(flags & 1), bool(flags & 2), part("queue", state)
+            self._learns, self._idle, self._half_seen = (bool(flags & bit) for bit in (1, 2, 4))
+            queue = part("queue", state)
             steps = {name: np.split(rows, queued) for name, rows in queue.items()}
             self._queue = [Transitions(**{name: steps[name][t] for name in steps}) for t in range(queued)]
         except (KeyError, TypeError, IndexError, ValueError) as fault:  # StateError is a ValueError
