@@ -241,3 +241,59 @@ def test_what_a_retired_explorer_missed_of_an_episode_is_not_glued_together(corr
             np.testing.assert_array_equal(before.next_flat, after.flat)
         gaps += after is None
     assert gaps > 1
+
+
+class Jump(gym.Env):
+    """Noise, and far away from it the end."""
+
+    observation_space, action_space = gym.spaces.Box(-np.inf, np.inf, (1,), np.float64), gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self.np_random.normal(size=1), {}
+
+    def step(self, action):
+        self.t += 1
+        over = self.t == 20
+        return np.array([1000.0]) if over else self.np_random.normal(size=1), 0.0, over, False, {}
+
+
+@pytest.mark.parametrize(("cls", "options"), [(PPO, {"n_steps": 64}), (DQN, {"buffer_size": 500})])
+def test_last_observations_are_those_before_vecnormalize_clips_them(cls, options, guide):
+    env = VecNormalize(DummyVecEnv([Jump, Jump]))
+    model = augment(cls)("MlpPolicy", env, augmentation=Augmentation(guide), **options, **small()).learn(256)
+    model._polaug.catch_up()
+    last = [batch.next_flat[batch.terminated] for batch in model.explorer.seen if batch.terminated.any()]
+    assert len(last) > 3
+    assert (np.concatenate(last) == 1000.0).all()
+    assert "step_wait" not in vars(env.venv)  # and everything is as it was
+
+
+class Pictures(gym.Env):
+    """Images that are higher than wide; ten steps."""
+
+    observation_space, action_space = gym.spaces.Box(0, 255, (40, 36, 3), np.uint8), gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self._see(), {}
+
+    def _see(self):
+        return np.full((40, 36, 3), self.t, np.uint8)
+
+    def step(self, action):
+        self.t += 1
+        return self._see(), 1.0, self.t == 10, False, {}
+
+
+def test_images_below_vecnormalize_are_seen_as_they_are(guide):
+    env = VecNormalize(DummyVecEnv([Pictures, Pictures]), norm_obs=False)
+    options = {"features": lambda images: np.asarray(images, float)[:, :2, 0, 0]}
+    settings = Augmentation(guide, explorer_options=options, teach_batches=1)
+    model = augment(PPO)("CnnPolicy", env, n_steps=32, device="cpu", seed=0, augmentation=settings).learn(64)
+    model._polaug.catch_up()
+    for batch in model.explorer.seen:
+        np.testing.assert_array_equal(batch.next_flat, batch.flat + 1)
+        np.testing.assert_array_equal(batch.terminated, batch.next_flat[:, 0] == 10)

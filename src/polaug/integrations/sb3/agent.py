@@ -16,6 +16,7 @@ from polaug.errors import StateError
 from polaug.exploration import Explorer
 from polaug.integrations.sb3 import saving
 from polaug.integrations.sb3.companion import Companion
+from polaug.integrations.sb3.raw import raw_endings
 from polaug.integrations.sb3.students import family_of
 from polaug.transfer import transfer_class
 
@@ -106,6 +107,13 @@ class AugmentedAgent(_Host):
         if self._polaug is not None and restarts:
             self._polaug.restart(self.n_envs)
         return result
+
+    def collect_rollouts(self, *args: Any, **kwargs: Any) -> Any:
+        """As SB3's, with an eye on how episodes end."""
+        if self._polaug is None:
+            return super().collect_rollouts(*args, **kwargs)  # type: ignore[misc]  # SB3's base has none, its agents do
+        with raw_endings(self) as self._polaug.endings:
+            return super().collect_rollouts(*args, **kwargs)  # type: ignore[misc]
 
     def _init_callback(self, callback: Any, progress_bar: bool = False) -> Any:
         if self._polaug is not None:

@@ -41,6 +41,8 @@ class Companion:
         self.explorer: Explorer
         self.handover: Handover
         self.transfer: Transfer
+        self.endings: dict[int, Any] = {}
+        """Raw last observations of the episodes that ended with the latest step, under VecNormalize."""
         self._observations: Any = None
         self._driven = False  # whether the explorer drives anywhere in the step under way
         self._queue: list[Transitions] = []  # steps of the agent that the explorer has not looked at yet
@@ -145,9 +147,9 @@ class Companion:
             following = np.array(following)
             for env in np.flatnonzero(dones).tolist():
                 truncated[env] = bool(infos[env].get("TimeLimit.truncated", False))
-                last = infos[env].get("terminal_observation")
+                last = infos[env].get("terminal_observation") if normalizer is None else self.endings.get(env)
                 if last is not None:
-                    following[env] = last if normalizer is None else normalizer.unnormalize_obs(np.asarray(last))
+                    following[env] = last
             terminated = dones & ~truncated
         actions = np.asarray(actions, dtype=model.action_space.dtype)  # SB3 samples MultiBinary actions as floats
         transitions = Transitions(self._observations, actions, rewards, following, terminated, truncated)

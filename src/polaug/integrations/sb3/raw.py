@@ -1,7 +1,10 @@
-"""What the environment itself shows, before VecNormalize: the space that an explorer is built for."""
+"""What the environment itself shows, before VecNormalize: the space that an explorer is built for, and last states."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from gymnasium import spaces
@@ -36,3 +39,37 @@ def _check_above(env: Any, normalizer: Any) -> None:
                 f"VecNormalize({name}(...))."
             )
         env = env.venv
+
+
+@contextmanager
+def raw_endings(model: Any) -> Iterator[dict[int, Any]]:
+    """The raw last observations of episodes that end with the latest step, by environment, while steps are made.
+
+    VecNormalize puts normalised and clipped ones in their place, from which they cannot be had back: they are read
+    where it gets them from. Without VecNormalize there are none; the infos have them.
+    """
+    endings: dict[int, Any] = {}
+    normalizer = model.get_vec_normalize_env()
+    if normalizer is None:
+        yield endings
+        return
+    below, plain = normalizer.venv, normalizer.venv.step_wait
+    patched = "step_wait" in vars(below)
+    below.step_wait = functools.partial(_noting, plain, endings)
+    try:
+        yield endings
+    finally:
+        if patched:  # by somebody else, before
+            below.step_wait = plain
+        else:
+            del below.step_wait
+
+
+def _noting(step_wait: Callable[[], Any], endings: dict[int, Any]) -> Any:
+    result = step_wait()
+    _, _, dones, infos = result
+    endings.clear()
+    for env in dones.nonzero()[0].tolist():
+        if "terminal_observation" in infos[env]:
+            endings[env] = infos[env]["terminal_observation"]
+    return result
