@@ -1,5 +1,6 @@
 """A stopped run goes on as if it had not been stopped; files are arrays; damaged ones are refused."""
 
+import copy
 import dataclasses
 import io
 import pickle
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from stable_baselines3 import DQN, PPO, SAC
+from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.utils import set_random_seed
 
 from polaug.config import Augmentation
@@ -51,6 +53,31 @@ def test_a_resumed_run_continues_exactly(cls, options, tmp_path):
     assert loaded._polaug.settings == PAPER
     go_on(model, 400)
     go_on(loaded, 400)
+    assert torch.equal(parameters(model), parameters(loaded))
+    first, second = model._polaug.state_dict(), loaded._polaug.state_dict()
+    assert sorted(first) == sorted(second)
+    for key in first:
+        np.testing.assert_array_equal(first[key], second[key], err_msg=key)
+
+
+@pytest.mark.parametrize(
+    ("cls", "options", "transfer"),
+    [(PPO, {"n_steps": 64}, "kickstart"), (PPO, {"n_steps": 64}, "imitate"), (DQN, {"learning_starts": 100}, "distil")],
+)
+def test_a_run_resumed_in_mid_episode_continues_exactly(cls, options, transfer, corridor, tmp_path):
+    settings = Augmentation("committee", transfer=transfer, patience=100, teach_every=100)
+    env = make_vec_env(corridor, 2, seed=0)
+    model = augment(cls)("MlpPolicy", env, augmentation=settings, **options, **small()).learn(640)
+    assert any(len(steps) for steps in model._polaug.transfer._episodes._open)
+    model.save(tmp_path / "half")
+    loaded = augment(cls).load(tmp_path / "half", env=copy.deepcopy(env), force_reset=False)
+    if cls is DQN:
+        model.save_replay_buffer(tmp_path / "buffer")
+        loaded.load_replay_buffer(tmp_path / "buffer", truncate_last_traj=False)
+    for each in (model, loaded):
+        set_random_seed(7)
+        each.action_space.seed(7)
+        each.learn(400, reset_num_timesteps=False)
     assert torch.equal(parameters(model), parameters(loaded))
     first, second = model._polaug.state_dict(), loaded._polaug.state_dict()
     assert sorted(first) == sorted(second)
@@ -208,5 +235,5 @@ def test_a_file_of_another_version_says_so():
     model.learn(120)
     state = model._polaug.state_dict() | {"version": np.array(1)}
     other = Companion(Augmentation(), state)
-    with pytest.raises(StateError, match="format 1, this one reads 7"):
+    with pytest.raises(StateError, match="format 1, this one reads 8"):
         other.attach(model)
