@@ -13,9 +13,10 @@ from stable_baselines3.common.callbacks import (
 )
 from stable_baselines3.common.logger import configure
 from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.vec_env import DummyVecEnv
 
 from polaug.config import Augmentation
-from polaug.errors import ExplorerError
+from polaug.errors import ExplorerError, InvalidInputError
 from polaug.integrations import augment
 from polaug.integrations.handover import Handover
 
@@ -97,6 +98,55 @@ def test_an_explorer_that_raises_leaves_the_agent_usable(corridor, guide, tmp_pa
         plain = cls.load(tmp_path / "a", env=corridor())
         plain.learn(64)
         assert "forward" not in vars(model.policy)
+
+
+class Sick(gym.Wrapper):
+    """Sends NaN once, as its hundredth reward or observation."""
+
+    def __init__(self, env, part):
+        super().__init__(env)
+        self.part, self.count = part, 0
+
+    def step(self, action):
+        obs, reward, *rest = self.env.step(action)
+        self.count += 1
+        if self.count == 100:
+            obs, reward = (obs, np.nan) if self.part == "rewards" else (obs * [1.0, np.nan], reward)
+        return np.asarray(obs, np.float32), reward, *rest
+
+
+@pytest.mark.parametrize("part", ["rewards", "observations"])
+@pytest.mark.parametrize("tau_e", [0, 1000])
+def test_nan_is_told_at_once_with_its_environment_and_nothing_is_lost(part, tau_e, corridor, guide):
+    env = DummyVecEnv([corridor, lambda: Sick(corridor(), part)])
+    settings = Augmentation(guide, tau_e=tau_e, teach_every=10**6)
+    model = augment(PPO)("MlpPolicy", env, n_steps=512, augmentation=settings, **small())
+    with pytest.raises(InvalidInputError, match=f"{part}: environment 1.* must be finite, got nan"):
+        model.learn(2000)
+    companion = model._polaug
+    assert env.envs[1].count == 100
+    assert companion.explorer.steps + 2 * len(companion._queue) == companion.handover.steps == 2 * 99
+
+
+def test_missing_readings_are_left_to_features_that_know_them(corridor, guide):
+    settings = Augmentation(guide, explorer_options={"features": np.nan_to_num}, teach_every=10**6)
+    agent = augment(DQN)(
+        "MlpPolicy", Sick(corridor(), "observations"), learning_starts=500, augmentation=settings, **small()
+    )
+    agent.learn(200)
+    assert agent.explorer.steps + len(agent._polaug._queue) == 200
+
+
+def test_what_a_failing_explorer_has_not_taken_in_stays_in_the_queue(corridor, guide):
+    settings = Augmentation(guide, explorer_options={"break_at": 250}, tau_e=0)
+    model = augment(DQN)("MlpPolicy", corridor(), augmentation=settings, **small())
+    with pytest.raises(ExplorerError, match="bad explorer"):
+        model.learn(1000)
+    assert model.explorer.steps == 250
+    assert len(model._polaug._queue) == 250  # five hundred are shown at a time
+    model.explorer._break_at = None  # mended
+    model._polaug.catch_up()
+    assert model.explorer.steps == 500
 
 
 def test_learning_anew_ends_the_episodes_under_way(corridor, guide):

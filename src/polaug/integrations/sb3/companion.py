@@ -17,7 +17,7 @@ from polaug.errors import ExplorerError, PolaugError, StateError, invalid
 from polaug.exploration import Explorer, Transitions, make_explorer
 from polaug.integrations.champion import Champion
 from polaug.integrations.handover import Handover
-from polaug.integrations.sb3.raw import raw_observation_space
+from polaug.integrations.sb3.raw import check_finite, raw_observation_space
 from polaug.integrations.sb3.saving import other_settings
 from polaug.integrations.sb3.students import family_of, parameters_of, put_parameters, student_of
 from polaug.integrations.standing import Episode
@@ -151,6 +151,10 @@ class Companion:
                 if last is not None:
                     following[env] = last
             terminated = dones & ~truncated
+        # Now, not when the explorer gets to it: it looks at the agent's steps much later.
+        check_finite("rewards", rewards)
+        if "features" not in self.settings.explorer_options:  # which may know what to do with missing readings
+            check_finite("observations", np.asarray(following))
         actions = np.asarray(actions, dtype=model.action_space.dtype)  # SB3 samples MultiBinary actions as floats
         transitions = Transitions(self._observations, actions, rewards, following, terminated, truncated)
         self._show(transitions)
@@ -207,8 +211,12 @@ class Companion:
     def catch_up(self) -> None:
         """Let the explorer learn from the agent's steps that are still in the queue."""
         if self._queue:
-            queue, self._queue = self._queue, []
-            self._guarded("observe", lambda: self.explorer.observe_past(queue))
+            queue, self._queue, before = self._queue, [], self.explorer.steps
+            try:
+                self._guarded("observe", lambda: self.explorer.observe_past(queue))
+            except BaseException:  # also Ctrl-C: what the explorer has not taken in is not lost
+                self._queue = queue[(self.explorer.steps - before) // len(queue[0].rewards) :]
+                raise
 
     def _pay(self, normalizer: Any, paid: NDArray[Any], raw: NDArray[Any], bonus: NDArray[Any]) -> None:
         """Add the bonus in place, before SB3 stores the rewards: GAE and replay see it, in units of raw rewards."""

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 from gymnasium import spaces
+from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecTransposeImage
 
-from polaug.errors import UnsupportedSpaceError, shown
+from polaug.errors import UnsupportedSpaceError, invalid, shown
 
 
 def raw_observation_space(model: Any) -> Any:
@@ -39,6 +41,16 @@ def _check_above(env: Any, normalizer: Any) -> None:
                 f"VecNormalize({name}(...))."
             )
         env = env.venv
+
+
+def check_finite(name: str, values: NDArray[Any]) -> None:
+    """Refuse NaN and infinity in one row for each environment, at the step that they came with."""
+    if values.dtype.kind != "f" or np.isfinite(values).all():
+        return
+    env = int(np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))[0])
+    row = values[env].reshape(-1)
+    raise invalid(name, f"environment {env}: must be finite", float(row[~np.isfinite(row)][0]),
+                  "Mend the environment, or wrap it so that missing readings get a number.")  # fmt: skip
 
 
 @contextmanager
