@@ -1,6 +1,8 @@
 """Settings are checked where they are written down, and survive being saved."""
 
 import dataclasses
+import json
+import threading
 
 import pytest
 
@@ -35,3 +37,16 @@ def test_what_json_cannot_hold_must_be_passed_again():
         Augmentation.from_json(Augmentation(explorer_options={"features": len}).to_json())
     with pytest.raises(StateError, match="damaged"):
         Augmentation.from_json("{")
+
+
+def test_options_that_have_no_copy_do_not_keep_an_agent_from_being_saved():
+    class Encoder:
+        def __init__(self):
+            self.lock = threading.Lock()
+
+        def __call__(self, observations):
+            return observations
+
+    saved = Augmentation(explorer_options={"features": Encoder()}, patience=5).to_json()
+    assert json.loads(saved)["dropped"] == ["explorer_options"]
+    assert json.loads(saved)["settings"]["patience"] == 5

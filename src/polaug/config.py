@@ -91,7 +91,9 @@ class Augmentation:
 
     def to_json(self) -> str:
         """All settings as JSON; what JSON cannot hold (callables) is left out and must be passed again on loading."""
-        settings = dataclasses.asdict(self) | {"explorer_options": dict(self.explorer_options)}
+        # Not asdict: it copies, and what users pass (a lock, an open file) may have no copy.
+        settings = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        settings |= {"explorer_options": dict(self.explorer_options)}
         kept, dropped = {}, []
         for name, value in settings.items():
             try:
