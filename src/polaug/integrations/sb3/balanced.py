@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from stable_baselines3.common import buffers
 from stable_baselines3.common.buffers import ReplayBuffer
 
@@ -23,6 +24,9 @@ else:
 class BalancedSampling(_Buffer):
     """Mixed in before a replay buffer: remembers the return of the episode that each row belongs to."""
 
+    _pool: NDArray[np.int64] | None = None  # rows of both kinds, equally many
+    _sorted_at: int | None = None  # rows ever added when the pool was made
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         shape = (self.buffer_size, self.n_envs)
@@ -35,6 +39,7 @@ class BalancedSampling(_Buffer):
         super().reset()
         self.episode_returns[:] = np.nan
         self._first[:] = self._added
+        self._pool = self._sorted_at = None
 
     def add(self, *args: Any, **kwargs: Any) -> None:
         """As the parent's; fills in the return of an episode when it ends."""
@@ -50,14 +55,20 @@ class BalancedSampling(_Buffer):
 
     def sample(self, batch_size: int, env: Any = None) -> Any:
         """Half a minibatch from each kind of rollout, once there are both."""
+        rng = np.random.default_rng(np.random.randint(2**31))  # noqa: NPY002 (seeded by SB3's own generator)
+        # Sorting a million rows takes longer than training on a minibatch of them: a thousandth may be out of date.
+        if self._sorted_at is None or self._added - self._sorted_at > self.size() // 1000:
+            self._pool, self._sorted_at = balanced(self._row_returns(), rng), self._added
+        if self._pool is None:
+            return super().sample(batch_size, env=env)
+        return self._get_samples(rng.choice(self._pool, size=batch_size), env=env)
+
+    def _row_returns(self) -> NDArray[np.float64]:
+        """The mean return of the episodes that each row belongs to, over environments; NaN if none has ended."""
         values = self.episode_returns[: self.size()]
         known = np.isfinite(values)
         means = np.where(known, values, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
-        rng = np.random.default_rng(np.random.randint(2**31))  # noqa: NPY002 (seeded by SB3's own generator)
-        pool = balanced(np.where(known.any(axis=1), means, np.nan), rng)
-        if pool is None:
-            return super().sample(batch_size, env=env)
-        return self._get_samples(rng.choice(pool, size=batch_size), env=env)
+        return np.where(known.any(axis=1), means, np.nan)
 
 
 class BalancedReplayBuffer(BalancedSampling, ReplayBuffer):

@@ -15,6 +15,8 @@ from polaug.errors import invalid
 from polaug.integrations.sb3 import n_step
 from polaug.integrations.sb3.agent import AugmentedAgent
 from polaug.integrations.sb3.balanced import BALANCED, BalancedSampling
+from polaug.integrations.sb3.students import family_of
+from polaug.transfer import transfer_class
 from polaug.transfer.balance import Balance
 
 if TYPE_CHECKING:
@@ -35,7 +37,11 @@ class AugmentedOffPolicy(AugmentedAgent, _Host):
         if self.replay_buffer_class is n_step.n_step_buffer() and self.n_steps > 1:
             self.replay_buffer_class = None  # `n_steps` says it all; with the class SB3 would warn on loading
         plain = type(self.replay_buffer)
-        if self._polaug.attached and isinstance(self._polaug.transfer, Balance):
+        # From the settings: an agent that was loaded without an environment has no transfer yet.
+        if transfer_class(self._polaug.settings.transfer, family_of(type(self))) is Balance:
+            if self.optimize_memory_usage:
+                raise invalid("optimize_memory_usage", 'must be False with transfer="balance"', True,
+                              "Leave it out, or pass another transfer.")  # fmt: skip
             if plain not in BALANCED and not issubclass(plain, BalancedSampling):
                 raise invalid("transfer", '"balance" needs SB3\'s own replay buffer', plain.__name__,
                               "Leave replay_buffer_class out.")  # fmt: skip

@@ -1,0 +1,77 @@
+"""Replay buffers that draw as much from high-value as from low-value rollouts."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from stable_baselines3 import DQN, SAC
+
+from polaug.config import Augmentation
+from polaug.errors import InvalidInputError
+from polaug.integrations import augment
+from polaug.integrations.sb3 import balanced
+from polaug.integrations.sb3.balanced import BalancedReplayBuffer, BalancedSampling
+
+BALANCE = Augmentation("random", transfer="balance")
+
+
+def filled(size, good=20):
+    """A full buffer of episodes of ten steps, of which only the first few rows are `good`: their reward is 1."""
+    space = gym.spaces.Box(-1.0, 1.0, (1,))
+    buffer = BalancedReplayBuffer(size, space, gym.spaces.Discrete(2), device="cpu", handle_timeout_termination=False)
+    for row in range(size):
+        extend(buffer, float(row < good), row % 10 == 9)
+    return buffer
+
+
+def extend(buffer, reward, done):
+    state = np.zeros((1, 1), np.float32)
+    buffer.add(state, state, np.zeros((1, 1)), np.array([reward]), np.array([done]), [{}])
+
+
+def test_half_of_a_minibatch_is_of_the_rarer_kind():
+    assert float(filled(1000).sample(2000).rewards.mean()) == pytest.approx(0.5, abs=0.05)
+
+
+def test_rows_are_sorted_once_in_a_while(monkeypatch):
+    sorts, plain = [], balanced.balanced
+    monkeypatch.setattr(balanced, "balanced", lambda *args: sorts.append(1) or plain(*args))
+    buffer = filled(5000)
+    for k in range(50):
+        buffer.sample(8)
+        extend(buffer, 0.0, k % 10 == 9)
+    assert len(sorts) == 9  # after every six of the 50 rows
+    small = filled(500)
+    sorts.clear()
+    for _ in range(5):
+        small.sample(8)
+        small.sample(8)
+        extend(small, 0.0, False)
+    assert len(sorts) == 5
+
+
+def test_an_empty_buffer_has_no_rows_of_the_past():
+    buffer = filled(1000)
+    buffer.sample(8)
+    buffer.reset()
+    extend(buffer, 5.0, False)
+    assert (buffer.sample(16).rewards == 5.0).all()
+
+
+@pytest.mark.parametrize("cls", [DQN, SAC])
+def test_an_agent_loaded_before_its_environment_still_balances(cls, corridor, tmp_path):
+    env = corridor(cls is SAC)
+    options = {"buffer_size": 500, "device": "cpu", "seed": 0, "policy_kwargs": {"net_arch": [8]}}
+    augment(cls)("MlpPolicy", env, augmentation=BALANCE, **options).save(tmp_path / "a")
+    model = augment(cls).load(tmp_path / "a")
+    model.set_env(env)
+    assert isinstance(model.replay_buffer, BalancedSampling)
+    model.learn(150)
+
+
+def test_a_buffer_that_shares_its_rows_is_refused(corridor):
+    kwargs = {"optimize_memory_usage": True, "replay_buffer_kwargs": {"handle_timeout_termination": False}}
+    with pytest.raises(
+        InvalidInputError, match='optimize_memory_usage: must be False with transfer="balance", got True'
+    ):
+        augment(DQN)("MlpPolicy", corridor(), augmentation=BALANCE, buffer_size=500, **kwargs)
+    augment(DQN)("MlpPolicy", corridor(), buffer_size=500, **kwargs)
