@@ -291,3 +291,15 @@ def test_long_returns_end_with_the_lessons_and_a_users_own_stay(given, taught, l
         each.learn(60, reset_num_timesteps=False)
         assert each._polaug.champion.untaught
         assert each.replay_buffer.n_steps == let_go
+
+
+@pytest.mark.parametrize(("cls", "space", "zero"), [
+    (PPO, spaces.Discrete(2, start=1), spaces.Discrete(2)), (DQN, spaces.Discrete(2, start=-1), spaces.Discrete(2)),
+    (PPO, spaces.MultiDiscrete([2, 3], start=[0, 1]), spaces.MultiDiscrete([2, 3])),
+])  # fmt: skip
+def test_actions_that_do_not_count_from_zero_are_refused(cls, space, zero, corridor, guide):
+    env = corridor(space=space)
+    with pytest.raises(UnsupportedSpaceError, match=r"action_space: actions must be counted from 0.*TransformAction"):
+        augment(cls)("MlpPolicy", env, augmentation=Augmentation(guide), **small())
+    remedy = gym.wrappers.TransformAction(env, lambda action: action + space.start, zero)
+    augment(cls)("MlpPolicy", remedy, augmentation=Augmentation(guide), **small()).learn(64)

@@ -17,7 +17,7 @@ from polaug.errors import ExplorerError, PolaugError, StateError, invalid
 from polaug.exploration import Explorer, Transitions, make_explorer
 from polaug.integrations.champion import Champion
 from polaug.integrations.handover import Handover
-from polaug.integrations.sb3.raw import check_finite, raw_observation_space
+from polaug.integrations.sb3.raw import check_actions, check_finite, raw_observation_space
 from polaug.integrations.sb3.saving import other_settings
 from polaug.integrations.sb3.students import family_of, parameters_of, put_parameters, student_of
 from polaug.integrations.standing import Episode
@@ -68,6 +68,7 @@ class Companion:
         space = raw_observation_space(model)
         if self.attached:
             return
+        check_actions(model.action_space)
         settings = self.settings
         self._seed = seed = self._choose_seed(model)
         options = dict(settings.explorer_options)

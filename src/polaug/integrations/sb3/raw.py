@@ -29,6 +29,15 @@ def raw_observation_space(model: Any) -> Any:
     return space
 
 
+def check_actions(space: Any) -> None:
+    """Refuse actions that SB3's policies cannot name: these count from 0."""
+    if np.any(np.asarray(getattr(space, "start", 0))):
+        raise UnsupportedSpaceError(
+            f"action_space: actions must be counted from 0, as Stable-Baselines3 does, got {shown(space)}. Wrap the "
+            "environment in gymnasium.wrappers.TransformAction(env, lambda a: a + start, the same space from 0)."
+        )
+
+
 def _check_above(env: Any, normalizer: Any) -> None:
     """Raw observations are those of VecNormalize, so nothing above it may make others of them."""
     while env is not normalizer:
