@@ -237,3 +237,38 @@ def test_a_file_of_another_version_says_so():
     other = Companion(Augmentation(), state)
     with pytest.raises(StateError, match="format 1, this one reads 8"):
         other.attach(model)
+
+
+CELLS = [(PPO, False, {"n_steps": 64}), (DQN, False, {"learning_starts": 50}), (SAC, True, {"learning_starts": 50})]
+
+
+@pytest.mark.parametrize(("cls", "continuous", "options"), CELLS)
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_a_copy_learns_as_the_original_would_and_leaves_it_alone(cls, continuous, options, copied, corridor):
+    settings = Augmentation("committee", teach_every=50, teach_batches=5)
+    model = augment(cls)("MlpPolicy", corridor(continuous), augmentation=settings, **options, **small()).learn(300)
+    before = parameters(model).clone()
+    twin = copied(model)
+    assert type(twin) is type(model)
+    ends = []
+    for each in (twin, model):
+        set_random_seed(7)
+        each.action_space.seed(7)
+        each.env.seed(7)
+        assert torch.equal(parameters(each), before)  # also the original's, after the copy has learnt
+        ends.append(parameters(each.learn(200)))
+    assert torch.equal(*ends)
+    assert not torch.equal(ends[0], before)
+    owned = {tensor.data_ptr() for tensor in twin.policy.state_dict().values()}
+    assert {
+        tensor.data_ptr() for name, tensor in twin._polaug.champion._read().items() if "ent_coef" not in name
+    } == owned
+
+
+class Mine(PPO):
+    """An agent of somebody else's."""
+
+
+@pytest.mark.parametrize("cls", [PPO, DQN, Mine])
+def test_augmented_classes_can_be_pickled(cls):
+    assert pickle.loads(pickle.dumps(augment(cls))) is augment(cls)

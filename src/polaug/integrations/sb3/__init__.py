@@ -17,6 +17,7 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
 from polaug.errors import invalid
 from polaug.integrations.sb3.agent import DEFAULT, AugmentedAgent
+from polaug.integrations.sb3.made import Made
 from polaug.integrations.sb3.off_policy import AugmentedOffPolicy
 from polaug.integrations.sb3.on_policy import AugmentedOnPolicy
 
@@ -57,7 +58,9 @@ def augment(agent: type[Agent]) -> type[Agent]:
 @functools.cache
 def _augmented(agent: type[BaseAlgorithm]) -> type[Any]:
     mixin = AugmentedOnPolicy if issubclass(agent, OnPolicyAlgorithm) else AugmentedOffPolicy
-    result = type(f"Augmented{agent.__name__}", (mixin, agent), {"__doc__": agent.__doc__, "__module__": __name__})
+    content = {"__doc__": agent.__doc__, "__module__": __name__}
+    result = Made(f"Augmented{agent.__name__}", (mixin, agent), content)
+    result.made_by = (augment, agent)
     signature = inspect.signature(agent)
     extra = inspect.Parameter("augmentation", inspect.Parameter.KEYWORD_ONLY, default=DEFAULT)
     named = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]

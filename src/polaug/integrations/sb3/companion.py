@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -91,7 +92,8 @@ class Companion:
         family = family_of(type(model))
         self._all_is_taught, drifts = family == "value_based", family != "policy_gradient"
         warm_up = int(model.learning_starts) if drifts else 0
-        self.champion = Champion(lambda: parameters_of(model), lambda best: put_parameters(model, best), drifts=drifts)
+        # Partial functions, not closures: in a copy of the model they are of the copy.
+        self.champion = Champion(partial(parameters_of, model), partial(put_parameters, model), drifts=drifts)
         handover = Handover(settings, steers=explorer.steers, searches=explorer.searches, tau_e=tau_e, warm_up=warm_up,
                             automatic=transfer.hands_over_by_itself, champion=self.champion)  # fmt: skip
         self.explorer, self.handover, self.transfer = explorer, handover, transfer

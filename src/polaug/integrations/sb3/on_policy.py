@@ -15,6 +15,7 @@ from stable_baselines3.common.distributions import Distribution
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
 from polaug.integrations.sb3.agent import AugmentedAgent
+from polaug.integrations.sb3.made import Made
 from polaug.transfer import Rollout
 
 if TYPE_CHECKING:
@@ -61,7 +62,9 @@ class SelectiveBuffer(_Buffer):
 @functools.cache
 def selective(buffer: type[RolloutBuffer]) -> type[RolloutBuffer]:
     """`buffer` with `SelectiveBuffer` before it."""
-    return type(f"Selective{buffer.__name__}", (SelectiveBuffer, buffer), {})
+    result: Any = Made(f"Selective{buffer.__name__}", (SelectiveBuffer, buffer), {})
+    result.made_by = (selective, buffer)
+    return cast(type[RolloutBuffer], result)
 
 
 if TYPE_CHECKING:

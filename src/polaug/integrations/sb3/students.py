@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,39 +39,31 @@ def _annotations(agent: type) -> set[str]:
 
 
 def student_of(model: Any) -> Student:
-    """The agent of `model` as a student; networks are looked up at every call, since loading may replace them."""
+    """The agent of `model` as a student; networks are looked up at every call, since loading may replace them.
+
+    Its callables are partial functions of `model`, not closures: in a copy of the model they are of the copy.
+    """
     family = family_of(type(model))
-
-    def tensor(observations: Any) -> Tensor:
-        normalizer = model.get_vec_normalize_env()
-        if normalizer is not None:
-            observations = normalizer.normalize_obs(observations)
-        return model.policy.obs_to_tensor(observations)[0]  # type: ignore[no-any-return]
-
     common: dict[str, Any] = {
-        "family": family, "gamma": float(model.gamma), "tensor": tensor, "actions": _action_reader(model),
-        "first_layers": lambda: _first_layers(model), "untrained": model.num_timesteps == 0,
+        "family": family, "gamma": float(model.gamma), "tensor": partial(_tensor, model),
+        "actions": partial(_actions, model), "first_layers": partial(_first_layers, model),
+        "reward_scale": partial(_reward_scale, model), "untrained": model.num_timesteps == 0,
     }  # fmt: skip
     if family == "value_based":
-        return Student(parameters=lambda: list(_value_net(model).parameters()), values=lambda s: _values(model, s),
-                       evaluate=lambda s, a: (None, _values(model, s).gather(1, a[:, :1].long())[:, 0]),
-                       shift=lambda by: _shift(model, by), sync=lambda: _sync(model),
-                       reward_scale=lambda: _reward_scale(model), **common)  # fmt: skip
+        return Student(parameters=partial(_value_parameters, model), values=partial(_values, model),
+                       evaluate=partial(_evaluate_values, model), shift=partial(_shift, model),
+                       sync=partial(_sync, model), **common)  # fmt: skip
     if family == "policy_gradient":
         spoken: dict[str, Any] = (
-            {"gaussian": lambda s: _gaussian(model, s)}
+            {"gaussian": partial(_gaussian, model)}
             if isinstance(model.action_space, spaces.Box)
-            else {"log_probs": lambda s: _factors(model.policy.get_distribution(s))}
+            else {"log_probs": partial(_log_probs, model)}
         )
-        return Student(parameters=lambda: list(model.policy.parameters()),
-                       baseline=lambda s: model.policy.predict_values(s).flatten(),
-                       reward_scale=lambda: _reward_scale(model),
-                       evaluate=lambda s, a: _evaluate_policy(model, s, a), **spoken, **common)  # fmt: skip
-    return Student(parameters=lambda: list(model.actor.parameters()),
-                   gaussian=lambda s: (_actor_mean(model, s), None), critic=lambda s, a: _critics(model, s, a),
-                   sync=lambda: _sync_actor(model),
-                   reward_scale=lambda: _reward_scale(model),
-                   evaluate=lambda s, a: _evaluate_actor(model, s, a), **common)  # fmt: skip
+        return Student(parameters=partial(_policy_parameters, model), baseline=partial(_baseline, model),
+                       evaluate=partial(_evaluate_policy, model), **spoken, **common)  # fmt: skip
+    return Student(parameters=partial(_actor_parameters, model), gaussian=partial(_actor_gaussian, model),
+                   critic=partial(_critics, model), sync=partial(_sync_actor, model),
+                   evaluate=partial(_evaluate_actor, model), **common)  # fmt: skip
 
 
 def parameters_of(model: Any) -> dict[str, Tensor]:
@@ -99,19 +92,32 @@ def _entropy(model: Any) -> dict[str, Tensor]:
     return {} if coefficient is None else {"log_ent_coef": coefficient}
 
 
-def _action_reader(model: Any) -> Any:
+def _tensor(model: Any, observations: Any) -> Tensor:
+    normalizer = model.get_vec_normalize_env()
+    if normalizer is not None:
+        observations = normalizer.normalize_obs(observations)
+    return model.policy.obs_to_tensor(observations)[0]  # type: ignore[no-any-return]
+
+
+def _actions(model: Any, actions: Any) -> Tensor:
     """Actions of the environment as tensors: whole numbers counted from 0 (n, factors), or numbers in [−1, 1]."""
-    space = model.action_space
-    if isinstance(space, spaces.Box):
-        low, width = _extent(space)
+    if not isinstance(model.action_space, spaces.Box):
+        return torch.as_tensor(np.asarray(actions).reshape(len(actions), -1), device=model.device)
+    low, width = _extent(model.action_space)
+    flat = np.asarray(actions, dtype=np.float32).reshape(len(actions), -1)
+    return torch.as_tensor(2.0 * (flat - low) / width - 1.0, device=model.device)
 
-        def scaled(actions: Any) -> Tensor:
-            flat = np.asarray(actions, dtype=np.float32).reshape(len(actions), -1)
-            return torch.as_tensor(2.0 * (flat - low) / width - 1.0, device=model.device)
 
-        return scaled
-    start = np.asarray(getattr(space, "start", 0)).reshape(-1)
-    return lambda actions: torch.as_tensor(np.asarray(actions).reshape(len(actions), -1) - start, device=model.device)
+def _value_parameters(model: Any) -> list[torch.nn.Parameter]:
+    return list(_value_net(model).parameters())
+
+
+def _policy_parameters(model: Any) -> list[torch.nn.Parameter]:
+    return list(model.policy.parameters())
+
+
+def _actor_parameters(model: Any) -> list[torch.nn.Parameter]:
+    return list(model.actor.parameters())
 
 
 def _extent(space: spaces.Box) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -166,7 +172,16 @@ def _values(model: Any, states: Tensor) -> Tensor:
     return values if values.dim() == 2 else values.mean(dim=1)  # quantiles (n, quantiles, N)
 
 
-def _factors(distribution: Any) -> list[Tensor]:
+def _evaluate_values(model: Any, states: Tensor, actions: Tensor) -> tuple[None, Tensor]:
+    return None, _values(model, states).gather(1, actions[:, :1].long())[:, 0]
+
+
+def _baseline(model: Any, states: Tensor) -> Tensor:
+    return model.policy.predict_values(states).flatten()  # type: ignore[no-any-return]
+
+
+def _log_probs(model: Any, states: Tensor) -> list[Tensor]:
+    distribution = model.policy.get_distribution(states)
     if isinstance(distribution, CategoricalDistribution):
         return [distribution.distribution.logits]
     if isinstance(distribution, MultiCategoricalDistribution):
@@ -195,6 +210,10 @@ def _gaussian(model: Any, states: Tensor) -> tuple[Tensor, Tensor | None]:
 def _actor_mean(model: Any, states: Tensor) -> Tensor:
     # SAC's and TQC's actors sample unless told otherwise; TD3's and DDPG's have nothing to sample.
     return model.actor._predict(states, deterministic=True).flatten(1)  # type: ignore[no-any-return]
+
+
+def _actor_gaussian(model: Any, states: Tensor) -> tuple[Tensor, None]:
+    return _actor_mean(model, states), None
 
 
 def _critics(model: Any, states: Tensor, actions: Tensor) -> Tensor:
