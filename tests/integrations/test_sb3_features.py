@@ -75,6 +75,9 @@ def test_the_log_says_who_acts_and_what_is_taught(corridor, guide, tmp_path):
         "teaching",
         "explorer_steps",
         "lesson_loss",
+        "q_mean",
+        "q_spread",
+        "q_gap",
         "target_share",
     ):
         assert f"augment/{name}" in header

@@ -82,7 +82,7 @@ def test_the_table_lists_every_file_and_nothing_else():
 
     import polaug.transfer as package
 
-    helpers = {"__init__", "base", "drawn", "episodes", "first_layer", "labels", "memory", "optimizer"}
+    helpers = {"__init__", "asked", "base", "drawn", "episodes", "first_layer", "labels", "memory", "optimizer"}
     assert {p.stem for p in Path(package.__file__).parent.glob("*.py")} - helpers == set(transfers()) == set(METHODS)
     for name, cls in METHODS.items():
         assert cls.__module__ == f"polaug.transfer.{name}"
@@ -346,3 +346,39 @@ def test_an_explorer_without_q_hat_teaches_nothing():
     transfer = make_transfer(Augmentation(), pupil("discrete", net(2)), explorer, np.random.default_rng(0))
     show(transfer)
     assert transfer.teach() == {}
+
+
+@pytest.mark.parametrize(("name", "kind", "outputs", "space"), [
+    ("kickstart", "discrete", 2, spaces.Discrete(2)), ("distil", "values", 2, spaces.Discrete(2)),
+    ("margin", "values", 2, spaces.Discrete(2)), ("kickstart", "continuous", 1, spaces.Box(-1.0, 1.0, (1,))),
+])  # fmt: skip
+def test_a_lesson_tells_what_q_said(name, kind, outputs, space):
+    transfer, _ = build(name, kind, outputs, space)
+    show(transfer, 2000)
+    log = transfer.teach()
+    asked = np.random.default_rng(1).uniform(-1, 1, (100_000, 1))  # Q̂ = x·u with u from −1 to 1
+    q = asked * np.linspace(-1.0, 1.0, transfer.explorer.actions.n_actions)
+    assert log["q_mean"] == pytest.approx(0.0, abs=1e-6)
+    assert log["q_spread"] == pytest.approx(q.std(), rel=0.05)
+    assert log["q_gap"] == pytest.approx(np.abs(asked).mean(), rel=0.05)
+    assert "q_mean" not in transfer.repeat(1.0)  # nobody was asked
+
+
+def test_an_explorer_without_q_still_teaches_its_choices():
+    class Chooser(Sign):
+        def _q_values(self, flat, states):
+            return None
+
+        def _choose(self, flat, states):
+            return (flat[:, 0] > 0).astype(int)
+
+        def greedy(self, observations):
+            return self.act(observations)
+
+    model = net(2)
+    settings, rng = Augmentation(transfer="margin"), np.random.default_rng(0)
+    transfer = make_transfer(settings, pupil("values", model), Chooser(SPACE, spaces.Discrete(2)), rng)
+    show(transfer)
+    log = [transfer.teach() for _ in range(3)][-1]
+    assert log["disagreement"] < 0.1
+    assert "q_mean" not in log

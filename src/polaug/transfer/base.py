@@ -20,6 +20,7 @@ from polaug.config import Augmentation
 from polaug.errors import invalid
 from polaug.exploration import Explorer, Transitions
 from polaug.state import State, part, prefixed
+from polaug.transfer.asked import Asked
 from polaug.transfer.drawn import DrawnReturns
 from polaug.transfer.episodes import FinishedEpisodes
 from polaug.transfer.first_layer import FirstLayers
@@ -156,6 +157,7 @@ class Lessons(Transfer):
     def __init__(self, settings: Augmentation, student: Student, explorer: Explorer, rng: np.random.Generator) -> None:
         super().__init__(settings, student, explorer, rng)
         explorer.teaches = True
+        self._asked = Asked(explorer)
         self._memory = Memory(settings.memory)
         # Actors of continuous actions saturate at the rate that suits choices, and then learn nothing more.
         rate = settings.teach_rate * (1.0 if student.gaussian is None else _CONTINUOUS)
@@ -189,7 +191,7 @@ class Lessons(Transfer):
         """Minibatches in proportion to how much the agent still disagrees, down to a tenth: lessons cost time."""
         # Labelling is cheap beside training, but not free: each lesson labels a few batches and goes over them again.
         self._label(min(-(-self._batches(weight) // _PASSES), _LABELLED) * self.settings.teach_batch_size)
-        return self.repeat(weight)
+        return self.repeat(weight) | self._asked.statistics
 
     def _batches(self, weight: float) -> int:
         return max(1, round(weight * self.settings.teach_batches * min(1.0, 0.1 + 2.0 * self._disagreement)))

@@ -26,7 +26,7 @@ class Distil(Margin):
 
     def __init__(self, settings: Augmentation, student: Student, explorer: Explorer, rng: np.random.Generator) -> None:
         super().__init__(settings, student, explorer, rng)
-        self._labels = SoftLabels(student, explorer)
+        self._labels = SoftLabels(student, self._asked)
 
     def _targets(self, observations: NDArray[Any]) -> Tensor | None:
         assert self.student.values is not None  # value-based agents have them

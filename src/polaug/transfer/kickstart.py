@@ -37,7 +37,7 @@ class Kickstart(Lessons):
 
     def __init__(self, settings: Augmentation, student: Student, explorer: Explorer, rng: np.random.Generator) -> None:
         super().__init__(settings, student, explorer, rng)
-        self._labels = SoftLabels(student, explorer)
+        self._labels = SoftLabels(student, self._asked)
         self._episodes = FinishedEpisodes(student.gamma, _RETURNS, whole_tails=True)
         self._exams = np.zeros(0)  # since the critic last lost or regained its say
         self._critic_speaks = student.critic is not None
@@ -69,7 +69,7 @@ class Kickstart(Lessons):
             with torch.no_grad():
                 sizes = [part.shape[1] for part in self.student.log_probs(self.student.tensor(observations[:1]))]
             return self._labels(observations, sizes)
-        actions = self.explorer.greedy(observations)
+        actions = self._asked.greedy(observations)
         if actions is None:
             return None
         bound = np.inf if self.student.critic is None else _BOUNDED

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from polaug.exploration import Explorer
+from polaug.transfer.asked import Asked
 from polaug.transfer.base import Student, Tensor
 
 _TEMPERATURE = 0.5  # in units of how far Q̂'s best action is above the mean of all, on average over states
@@ -21,13 +21,13 @@ _TEMPERATURE = 0.5  # in units of how far Q̂'s best action is above the mean of
 class SoftLabels:
     """Asks an explorer, answers in the choices of a student that has discrete ones."""
 
-    def __init__(self, student: Student, explorer: Explorer) -> None:
-        self._student, self._explorer = student, explorer
+    def __init__(self, student: Student, asked: Asked) -> None:
+        self._student, self._asked = student, asked
         self._columns: list[NDArray[np.float64]] | None = None
 
     def __call__(self, observations: NDArray[Any], sizes: list[int]) -> Tensor | None:
         """Probabilities (n, Σ sizes): side by side for the factors of the action, whose choices number `sizes`."""
-        q = self._explorer.q_values(observations)
+        q = self._asked.q_values(observations)
         if q is None:
             return self._certain(observations, sizes)
         if self._columns is None:
@@ -39,13 +39,13 @@ class SoftLabels:
 
     def _matrices(self, sizes: list[int]) -> list[NDArray[np.float64]]:
         """Which choice (K,) of each factor every column of Q̂ means (N, K)."""
-        actions = self._explorer.actions
+        actions = self._asked.explorer.actions
         choices = self._student.actions(actions.to_environment(np.arange(actions.n_actions))).long().cpu().numpy()
         return [np.eye(size)[choices[:, factor]] for factor, size in enumerate(sizes)]
 
     def _certain(self, observations: NDArray[Any], sizes: list[int]) -> Tensor | None:
         """An explorer may say what it would do without having a Q̂."""
-        actions = self._explorer.greedy(observations)
+        actions = self._asked.greedy(observations)
         if actions is None:
             return None
         choices = self._student.actions(actions).long()

@@ -49,7 +49,7 @@ class Margin(Lessons):
         self._levelled = False
 
     def _targets(self, observations: NDArray[Any]) -> Tensor | None:
-        actions = self.explorer.greedy(observations)
+        actions = self._asked.greedy(observations)
         return None if actions is None else self.student.actions(actions)[:, 0].long()
 
     def _loss(self, observations: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
