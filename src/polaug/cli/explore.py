@@ -62,14 +62,13 @@ def _tell(args: argparse.Namespace, wanted: set[tuple[str, str]]) -> None:
     from polaug.study.results import find_runs
     from polaug.study.wording import counted
 
-    report = write_report(args.out)
     seen = [group for group in groups(find_runs(args.out)) if (group.task, group.method) in wanted]
     for group in seen:
         print(f"{group.task}, {sentence(group)}")
     runs = [run for group in seen for run in group.runs]
     steps = counted(sum(int(run.steps[-1]) for run in runs), "environment step")
     print(f"{counted(len(runs), 'run')}, {steps}, all of them counted")
-    print(f"report: {report}")
+    print(f"report: {write_report(args.out)}")
 
 
 def _check_fit(tasks: list[Task], explorers: list[str]) -> None:

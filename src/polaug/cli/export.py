@@ -24,6 +24,6 @@ def run(args: argparse.Namespace) -> None:
 
     out = args.out or args.folder / "export"
     with writing("the tables", out):
-        paths = export(args.folder, out, names(args.formats))
+        paths = export(args.folder, args.out, names(args.formats))
     for path in paths:
         print(path)

@@ -20,6 +20,7 @@ from polaug.report.dimensions import dimension_name
 from polaug.report.grids import evaluations, training
 from polaug.report.palette import in_order, look
 from polaug.state import State
+from polaug.study.figure_files import check_figures, save_figure
 from polaug.study.folder import folder_name
 from polaug.study.results import Run
 
@@ -40,11 +41,23 @@ def write_figures(runs: Sequence[Run], folder: Path) -> list[Path]:
     with mpl.rc_context(_STYLE):
         for task, mine in groupby(ordered, key=lambda run: run.task):
             same = list(mine)
-            written += _saved(_curves(task, same, order), folder / f"curves-{folder_name(task)}")
+            curves, maps = _stems(folder, task)
+            written += save_figure(_curves(task, same, order), curves)
             drawn = next((run for run in same if run.maps and "completed" in run.maps), None)
             if drawn is not None and drawn.maps is not None:
-                written += _saved(_at_work(drawn.maps, drawn), folder / f"maps-{folder_name(task)}")
+                written += save_figure(_at_work(drawn.maps, drawn), maps)
     return written
+
+
+def check_figure_files(runs: Sequence[Run], folder: Path) -> None:
+    """Refuse a `folder` where somebody else's files have the names that `write_figures` would write."""
+    for stem in (stem for task in {run.task for run in runs} for stem in _stems(folder, task)):
+        check_figures(stem)
+
+
+def _stems(folder: Path, task: str) -> tuple[Path, Path]:
+    """Where the curves and the maps of a task go."""
+    return folder / f"curves-{folder_name(task)}", folder / f"maps-{folder_name(task)}"
 
 
 def _curves(task: str, runs: list[Run], order: list[str]) -> Figure:
@@ -99,13 +112,6 @@ def _at_work(maps: State, run: Run) -> Figure:
     steps = shown(float(maps["steps"][-1]))
     figure.suptitle(f"{_text(run.task)}, {_text(run.method)}, seed {run.seed}, after {steps} steps", fontsize=9)
     return figure
-
-
-def _saved(figure: Figure, stem: Path) -> list[Path]:
-    paths = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "pdf")]
-    figure.savefig(paths[0])
-    figure.savefig(paths[1], metadata={"CreationDate": None})  # the same runs give the same file
-    return paths
 
 
 def _text(name: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-import tempfile
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
@@ -16,14 +15,16 @@ from typing import Any
 import polaug
 from polaug.errors import invalid
 from polaug.report.data import embedded, page_data
-from polaug.report.figures import write_figures
+from polaug.report.figures import check_figure_files, write_figures
 from polaug.report.sections import controls, downloads, overall_section, task_section
 from polaug.report.summary import Group, groups, sentence
 from polaug.report.tables import headlines, settings_table
+from polaug.study.ours import bears, check_inside, check_ours, write_whole
 from polaug.study.results import Run, find_runs
 from polaug.study.wording import seen, seen_by_task
 
 SCRIPTS = ("core.js", "curves.js", "overall.js", "spectrum.js", "heat.js", "main.js")
+_MARK = b"polaugReport"  # in the script of every page of ours
 _LISTED = 6  # sentences at the top; more would hide the charts
 
 _PAGE = """<!doctype html>
@@ -59,7 +60,7 @@ def write_report(
 ) -> Path:
     """One page from all finished runs in `folder`; by default `folder`/report.html. Gives its path.
 
-    With `figures` also `folder`/figures/*.png and *.pdf, for papers.
+    With `figures` also `folder`/figures/*.png and *.pdf, for papers. Files of others are refused, not replaced.
     """
     runs = [run for run in find_runs(folder) if len(run.returns)]
     if not runs:
@@ -70,10 +71,16 @@ def write_report(
             "Train for longer, or run `polaug compare`.",
         )
     path = Path(folder) / "report.html" if out is None else Path(out)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _write(path, page(runs))
+    drawings = Path(folder) / "figures"
+    check_ours(path, bears(_MARK))
     if figures:
-        write_figures(runs, Path(folder) / "figures")
+        check_inside(drawings, Path(folder))
+        check_figure_files(runs, drawings)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = page(runs)
+    write_whole(path, lambda file: file.write(text.encode()))  # somebody may be looking at the page before
+    if figures:
+        write_figures(runs, drawings)
     return path
 
 
@@ -177,16 +184,3 @@ def _policy(*scripts: str) -> str:
 
 def _asset(name: str) -> str:
     return files("polaug.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def _write(path: Path, text: str) -> None:
-    """Whole or not at all: somebody may be looking at the page before."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

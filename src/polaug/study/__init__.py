@@ -12,13 +12,14 @@ One run
     evaluation.py                        the agent alone, deterministic
     maps.py, trail.py                    visits and Q̂ over two dimensions of the observation
     folder.py, locking.py, results.py    a run's folder: written, guarded, read back
+    ours.py                              what may be overwritten: files of ours, whole or not at all
 Many runs
     study.py, board.py                   tasks × methods × seeds; what runs next, how long it will take
     runner.py, pool.py, ray_backend.py   runs the cells and survives, on this machine or on Ray
 What came out
     statistics.py, survival.py           intervals over few seeds; steps to a threshold that some never reach
     summary.py, wording.py, export.py    headlines; the same in words; tables for other tools
-    paper.py, paper_tables.py, paper_figures.py   the paper's study and its figures
+    paper.py, paper_tables.py, paper_figures.py, figure_files.py   the paper's study and its figures
     saved.py, normalization.py, watch.py, film.py, captions.py   a saved agent at play
 """
 

@@ -14,17 +14,17 @@ import csv
 import importlib
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from polaug.checks import choice
 from polaug.errors import invalid
+from polaug.study.ours import Ours, check_inside, check_ours, has_columns, has_keys, write_whole
 from polaug.study.results import Run, find_runs
 from polaug.study.summary import summary_json
 
@@ -48,7 +48,7 @@ def export(
 ) -> list[Path]:
     """Write all finished runs of `folder` to `out` (by default `folder`/export), and give the files.
 
-    Earlier exports there are replaced.
+    Earlier exports there are replaced; files of others are refused by name before anything is written.
     """
     for name in formats:
         choice("format", name, FORMATS)
@@ -59,19 +59,23 @@ def export(
         raise invalid("out", "must be a folder", str(target), "Choose another name, or move that file away.")
     if (target / "config.json").exists():  # its episodes.csv is the only copy of what happened
         raise invalid("out", "must not be the folder of a run", str(target), "Choose another folder.")
+    if out is None:
+        check_inside(target, Path(folder))
     parquet = _pyarrow() if "parquet" in formats else None
+    for name, ours in _marks(formats, parquet):
+        check_ours(target / name, ours)
     summary = summary_json(runs) if "json" in formats else None
     target.mkdir(parents=True, exist_ok=True)
     written = []
     for table, columns in COLUMNS.items():
         if "csv" in formats:
-            written.append(_atomic(target / f"{table}.csv", partial(_csv, columns, rows(table, runs))))
+            written.append(_whole_text(target / f"{table}.csv", partial(_csv, columns, rows(table, runs))))
         if parquet is not None:
             made = _arrow(parquet[0], columns, list(rows(table, runs)))
-            written.append(_atomic(target / f"{table}.parquet", partial(_parquet, parquet[1], made)))
+            written.append(write_whole(target / f"{table}.parquet", partial(parquet[1].write_table, made)))
     if summary is not None:
         text = json.dumps(summary, indent=1, allow_nan=False)
-        written.append(_atomic(target / "summary.json", lambda file: print(text, file=file)))
+        written.append(_whole_text(target / "summary.json", lambda file: print(text, file=file)))
     return written
 
 
@@ -111,10 +115,6 @@ def _csv(columns: Sequence[str], content: Iterator[Row], file: TextIOWrapper) ->
     writer.writerows(content)  # floats as repr: they come back to the bit
 
 
-def _parquet(writer: Any, made: Any, file: TextIOWrapper) -> None:
-    writer.write_table(made, file.buffer)
-
-
 def _pyarrow() -> tuple[Any, Any]:
     try:
         return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
@@ -132,15 +132,25 @@ def _arrow(arrow: Any, columns: Sequence[str], content: list[Row]) -> Any:
     return arrow.Table.from_arrays(arrays, names=list(columns))
 
 
-def _atomic(path: Path, write: Callable[[TextIOWrapper], None]) -> Path:
-    """Write a file beside `path` and put it in its place once it is whole."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", newline="", encoding="utf-8") as file:
-            write(file)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    return path
+def _marks(formats: Sequence[str], parquet: tuple[Any, Any] | None) -> Iterator[tuple[str, Ours]]:
+    """The files that will be written, and by what earlier ones of ours are known."""
+    for table, columns in COLUMNS.items():
+        if "csv" in formats:
+            yield f"{table}.csv", has_columns(columns)
+        if parquet is not None:
+            yield f"{table}.parquet", partial(_has_schema, parquet[1], columns)
+    if "json" in formats:
+        yield "summary.json", has_keys({"format", "level", "rows"})
+
+
+def _has_schema(reader: Any, columns: Sequence[str], path: Path) -> bool:
+    return list(reader.read_schema(path).names) == list(columns)
+
+
+def _whole_text(path: Path, write: Callable[[TextIOWrapper], None]) -> Path:
+    def encoded(file: IO[bytes]) -> None:
+        text = TextIOWrapper(file, encoding="utf-8", newline="")
+        write(text)
+        text.detach()  # flushes, and leaves the file open
+
+    return write_whole(path, encoded)

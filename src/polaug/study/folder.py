@@ -12,12 +12,12 @@ import json
 import os
 import platform
 import re
-import tempfile
 from collections.abc import Mapping
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from polaug.errors import StateError, invalid
 from polaug.state import State, save_state
 from polaug.study.explore import Episode
 from polaug.study.locking import lock
+from polaug.study.ours import check_inside, check_ours, has_columns, has_keys, never, write_whole
 from polaug.study.results import FORMAT
 
 COLUMNS = {
@@ -39,6 +40,11 @@ COLUMNS = {
 
 FILES = ("config.json", *COLUMNS, "maps.npz", "model.zip", "normalization.npz", "failed.json", "done.json")
 """Everything that a run folder may hold."""
+
+_MARKS = {name: has_columns(columns) for name, columns in COLUMNS.items()} | {
+    "failed.json": has_keys({"error", "traceback"})
+}
+"""By what files of ours are known wherever they are; the others only by the config.json beside them."""
 
 
 class RunFolder:
@@ -135,20 +141,20 @@ def finished(path: Path, settings: Mapping[str, Any]) -> bool:
 
 
 def _check_ours(path: Path) -> None:
-    """An unfinished run has our config.json, or nothing but an episodes.csv that was empty when it was killed."""
+    """An unfinished run has our config.json, or died before that and left episodes.csv or failed.json at most."""
     for part in (path, *path.parents):
         if part.exists() and not part.is_dir():
             raise StateError(
                 f"out: {part} is a file, where a folder is needed. Move it away, or choose another folder."
             )
+    for name, ours in _MARKS.items():
+        check_ours(path / name, ours)
     if (path / "config.json").exists():
         read_config(path)
         return
-    header = len(",".join(COLUMNS["episodes.csv"])) + 2
     for name in FILES:
-        found = path / name
-        if found.exists() and not (name == "episodes.csv" and found.stat().st_size <= header) and name != "failed.json":
-            raise StateError(f"out: {found} is no file of a polaug run, and is not overwritten. Choose another folder.")
+        if name not in ("episodes.csv", "failed.json"):
+            check_ours(path / name, never)
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -189,8 +195,7 @@ def read_config(path: Path) -> dict[str, Any]:
 def run_path(out: Path, task: str, method: str, seed: int) -> Path:
     """Where the run of this task, method and seed lives: inside `out`, whatever the names are."""
     path = out / folder_name(task) / folder_name(method) / f"seed_{seed}"
-    if not path.resolve().is_relative_to(out.resolve()):
-        raise StateError(f"out: {path} leads out of {out}, and runs stay inside it. Remove the link.")
+    check_inside(path, out, "runs")
     return path
 
 
@@ -211,21 +216,8 @@ def versions() -> dict[str, str]:
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Whole or not at all."""
-    _atomically(path, f"{json.dumps(content, indent=1, sort_keys=True)}\n".encode())
-
-
-def _atomically(path: Path, content: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    text = f"{json.dumps(content, indent=1, sort_keys=True)}\n"
+    write_whole(path, lambda file: file.write(text.encode()))
 
 
 def write_files(path: Path, files: Mapping[str, bytes]) -> None:
@@ -234,4 +226,8 @@ def write_files(path: Path, files: Mapping[str, bytes]) -> None:
     for name in FILES:
         (path / name).unlink(missing_ok=True)
     for name in sorted(set(files) & set(FILES), key=FILES.index):
-        _atomically(path / name, files[name])
+        write_whole(path / name, partial(_content, files[name]))
+
+
+def _content(content: bytes, file: IO[bytes]) -> None:
+    file.write(content)

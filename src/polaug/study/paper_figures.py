@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 
 from polaug.errors import invalid
 from polaug.state import State, load_state, save_state
+from polaug.study.figure_files import check_figures, save_figure
+from polaug.study.ours import check_inside, check_ours
 from polaug.study.paper import METHODS, OURS
 from polaug.study.paper_tables import ACTIONS, EXPLORERS, q_tables
 from polaug.study.results import Run, find_runs
@@ -39,6 +41,7 @@ _STYLE: Any = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": Fa
                "pdf.fonttype": 42}  # fmt: skip
 _PUSHES = ("push left", "coast", "push right")
 _UNSEEN = "#d9d9d9"
+_DPI = 150
 
 
 def figures(
@@ -52,12 +55,17 @@ def figures(
     runs = [run for run in find_runs(folder) if run.task in FIGURES and len(run.returns)]
     if not runs:
         raise invalid("folder", "must hold runs of the paper's tasks", str(folder), "Run `polaug paper` first.")
+    if out is None:
+        check_inside(target, Path(folder))
+    drawn = {name: [run for run in runs if run.task == task] for task, name in FIGURES.items()}
+    for name in ("figure_1", *(name for name, mine in drawn.items() if mine)):
+        check_figures(target / name)
+    check_ours(target / "figure_1.npz", _has_tables)
     target.mkdir(parents=True, exist_ok=True)
-    written = _save(figure_1(_kept_tables(target / "figure_1.npz", q_episodes)), target / "figure_1")
-    for task, name in FIGURES.items():
-        mine = [run for run in runs if run.task == task]
+    written = save_figure(figure_1(_kept_tables(target / "figure_1.npz", q_episodes)), target / "figure_1", _DPI)
+    for name, mine in drawn.items():
         if mine:
-            written += _save(learning_curves(mine), target / name)
+            written += save_figure(learning_curves(mine), target / name, _DPI)
     return written
 
 
@@ -190,10 +198,5 @@ def _kept_tables(path: Path, episodes: int) -> State:
     return tables
 
 
-def _save(figure: Figure, stem: Path) -> list[Path]:
-    """As PNG and as PDF, without dates, so that the same runs give the same files."""
-    png, pdf = stem.with_suffix(".png"), stem.with_suffix(".pdf")
-    figure.savefig(png, dpi=150, metadata={"Software": None})
-    figure.set_layout_engine("none")  # laid out already
-    figure.savefig(pdf, metadata={"CreationDate": None, "Creator": None, "Producer": None})
-    return [png, pdf]
+def _has_tables(path: Path) -> bool:
+    return {"episodes", "seed", *(f"{name}.observed" for name in EXPLORERS)} <= load_state(path).keys()
