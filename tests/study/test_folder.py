@@ -12,7 +12,7 @@ import polaug
 from polaug.errors import InvalidInputError, StateError
 from polaug.state import load_state
 from polaug.study import Episode, RunFolder, explore, method
-from polaug.study.folder import folder_name, write_files
+from polaug.study.folder import COLUMNS, folder_name, write_files
 from polaug.study.locking import TakenError
 from polaug.study.results import FORMAT, read_run
 from polaug.study.train import train
@@ -37,7 +37,7 @@ def test_it_holds_what_was_run(tmp_path):
     rows = list(csv.reader((run / "episodes.csv").read_text().splitlines()))
     assert rows[0] == ["episode", "step", "return", "length", "actor"]
     assert float(rows[1][2]) == -0.1 - 0.2  # to the last bit
-    assert json.loads((run / "done.json").read_text()) == {"steps": 20}
+    assert json.loads((run / "done.json").read_text()) == {"steps": 20, "rows": {"episodes.csv": 2}}
     assert not [path for path in run.iterdir() if path.name.startswith(".")]
 
 
@@ -136,6 +136,85 @@ def test_files_that_are_not_a_runs_are_named_and_kept(tmp_path, name):
     with pytest.raises(StateError, match=r"config\.json" if name == "done.json" else name):
         RunFolder(tmp_path, SETTINGS)
     assert (tmp_path / name).read_text() == "precious\n" * 9
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_run_of_another_version_is_named_and_not_mixed_in(tmp_path, whole):
+    with RunFolder(tmp_path, SETTINGS) as folder:
+        if whole:
+            folder.finish({"steps": 20})
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["versions"]["polaug"] = "0.0.1"
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    words = rf"config\.json is of a run with polaug='0\.0\.1', and is not mixed .* got .polaug='{polaug.__version__}"
+    with pytest.raises(InvalidInputError, match=words):
+        RunFolder(tmp_path, SETTINGS)
+    assert before == {path: path.read_bytes() for path in tmp_path.iterdir()}
+
+
+def everything(path):
+    """A finished run with rows of all kinds."""
+    with RunFolder(path, SETTINGS) as folder:
+        for episode in (1, 2):
+            folder.add(Episode(episode, 9 * episode, 1.0, 9, "explorer"))
+            folder.row("evaluations.csv", 9 * episode, 12.5, 0.25)
+            folder.row("clock.csv", 9 * episode, 0.125)
+            folder.row("bonuses.csv", episode, 1.375)
+            folder.row("choices.csv", episode, "model")
+        folder.finish({"steps": 18})
+    return path
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("cut", [1, 2, 3, "a row", "all rows", "the file"])
+def test_a_file_that_was_cut_off_anywhere_is_named(tmp_path, name, cut):
+    """Also within the last column, where what is left looks whole, and between two rows."""
+    file = everything(tmp_path) / name
+    content = file.read_bytes()
+    rows = content.splitlines(keepends=True)
+    ends = {"a row": len(rows[-1]), "all rows": len(content) - len(rows[0])}
+    assert read_run(tmp_path).done["rows"][name] == 2
+    if cut == "the file":
+        file.unlink()
+    else:
+        file.write_bytes(content[: -ends.get(cut, cut)])
+    with pytest.raises(StateError, match=rf"{name} is damaged.*Move its folder away and run it again\."):
+        read_run(tmp_path)
+
+
+def test_runs_from_before_rows_were_counted_are_read(tmp_path):
+    done = everything(tmp_path) / "done.json"
+    done.write_text('{"steps": 18}')
+    (tmp_path / "evaluations.csv").unlink()
+    assert read_run(tmp_path).evaluations is None
+    done.write_text('{"steps": 18, "episodes": 3}')
+    with pytest.raises(StateError, match=r"episodes\.csv is damaged \(of 3 rows in done\.json it has 2\)"):
+        read_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("done.json", "[1]", "it must be a JSON object"),
+        ("done.json", '{"steps": [1]}', r"steps is \[1\], which is no number"),
+        ("done.json", '{"rows": 3}', "rows is 3, which is no count"),
+        ("config.json", '{"seed": "x"}', "seed is 'x', which is no number"),
+        ("config.json", None, "there is no such file"),
+        ("episodes.csv", "episode,step,return,length,actor\r\n1,9\r\n", "line 2 .the row has another length"),
+        ("episodes.csv", "episode,step,return,length,actor\r\n1,x,1.0,9,agent\r\n", "step is 'x', which is no whole"),
+        ("evaluations.csv", "step,mean_return,std_return\r\n9,high,1.0\r\n", "mean_return is 'high', which is no num"),
+    ],
+)  # fmt: skip
+def test_what_is_damaged_is_said_in_words(tmp_path, name, content, why):
+    file = everything(tmp_path) / name
+    if content is None:
+        file.unlink()
+    else:
+        file.write_text(content, newline="")
+    with pytest.raises(StateError, match=rf"{name} is damaged.*{why}") as caught:
+        read_run(tmp_path)
+    assert "Error" not in str(caught.value)
 
 
 def test_another_format_is_refused(tmp_path):

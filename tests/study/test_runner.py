@@ -299,6 +299,16 @@ def test_foreign_files_are_named_and_never_overwritten(tmp_path, file, content, 
     assert {each.name for each in tmp_path.rglob("*") if each.is_file()} <= {path.name, ".lock", "study.json"}
 
 
+def test_a_damaged_finished_run_is_found_before_the_others_run(tmp_path):
+    study = Study.of([marked()], ["dqn"], 1, **BUDGET)
+    assert run_study(study, tmp_path, workers=1).ok
+    (file,) = tmp_path.rglob("episodes.csv")
+    file.write_bytes(file.read_bytes()[:-5])
+    with pytest.raises(StateError, match=r"episodes\.csv is damaged at line .* Move its folder away"):
+        run_study(Study.of([marked()], ["dqn"], 2, **BUDGET), tmp_path, workers=1)
+    assert not (file.parent.parent / "seed_1").exists()
+
+
 def test_links_do_not_lead_out(tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "elsewhere").mkdir()

@@ -59,6 +59,7 @@ class RunFolder:
         self.settings = _plain(settings)
         self._files: dict[str, TextIO] = {}
         self._writers: dict[str, Any] = {}
+        self._rows: dict[str, int] = {}
         self.finished = finished(self.path, settings)
         if self.finished:
             return
@@ -81,6 +82,7 @@ class RunFolder:
             self._open(name)
         self._writers[name].writerow([repr(value) if isinstance(value, float) else value for value in values])
         self._files[name].flush()
+        self._rows[name] += 1
 
     def _open(self, name: str) -> None:
         """Open to append, and empty it only once the lock is ours: another process may be writing it."""
@@ -91,19 +93,19 @@ class RunFolder:
             file.close()
             raise
         file.truncate(0)
-        self._files[name], self._writers[name] = file, csv.writer(file)
+        self._files[name], self._writers[name], self._rows[name] = file, csv.writer(file), 0
         self._writers[name].writerow(COLUMNS[name])
         file.flush()
 
     # -- the end ----------------------------------------------------------------------------------------------------
 
     def finish(self, summary: Mapping[str, Any], maps: State | None = None) -> None:
-        """Write what is left, done.json last: where it exists the folder is whole."""
+        """Write what is left, done.json last: where it exists the folder is whole, and its rows are counted there."""
         if maps is not None:
             save_state(self.path / "maps.npz", maps)
         for file in self._files.values():
             os.fsync(file.fileno())  # done.json must not survive a power cut that its rows do not
-        write_json(self.path / "done.json", dict(summary))
+        write_json(self.path / "done.json", dict(summary) | {"rows": self._rows})
         self.finished = True
         self._close()
 
@@ -130,13 +132,16 @@ def finished(path: Path, settings: Mapping[str, Any]) -> bool:
     if not (path / "done.json").exists():
         _check_ours(path)
         return False
+    if not (path / "config.json").exists():
+        raise StateError(f"out: {path / 'done.json'} is no file of polaug's, for there is no config.json beside it. "
+                         "Move it away, or choose another folder.")  # fmt: skip
     before, wanted = read_config(path), _plain(settings)
     before.pop("versions", None)
     for name in sorted({*before, *wanted}):
         old, new = before.get(name), wanted.get(name)
         if old != new:
-            rule = f"{path} holds a finished run with {name}={old!r}, and is not overwritten"
-            raise invalid("out", rule, f"{name}={new!r}", "Choose another folder, or delete that one.")
+            rule = f"{path / 'config.json'} is of a finished run with {name}={old!r}, and is not overwritten"
+            raise invalid("out", rule, f"{name}={new!r}", "Choose another folder, or move that one away.")
     return True
 
 
@@ -185,10 +190,14 @@ def read_config(path: Path) -> dict[str, Any]:
     try:
         config = dict(json.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as fault:
-        raise StateError(f"out: {file} is not readable ({fault}). Delete its folder, or choose another.") from fault
-    if config.get("format", FORMAT) != FORMAT or "versions" not in config:
+        raise StateError(f"out: {file} is not readable ({fault}). Move it away, or choose another folder.") from fault
+    if config.get("format", FORMAT) != FORMAT or not isinstance(config.get("versions"), dict):
         found = f"has format {config['format']!r}" if "format" in config else "is not a polaug run's"
         raise StateError(f"out: {file} {found}, this version of polaug writes {FORMAT}. Choose another folder.")
+    made = config["versions"].get("polaug")
+    if made != polaug.__version__:  # the same method may give other numbers
+        rule = f"{file} is of a run with polaug={made!r}, and is not mixed with others"
+        raise invalid("out", rule, f"polaug={polaug.__version__!r}", "Choose another folder.")
     return config
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 from collections.abc import Callable
@@ -113,21 +114,51 @@ def find_runs(folder: str | os.PathLike[str]) -> list[Run]:
 
 
 def read_run(path: Path) -> Run:
-    """One finished run."""
-    try:
-        config, done = (dict(json.loads((path / name).read_text("utf-8"))) for name in ("config.json", "done.json"))
-    except (OSError, ValueError, TypeError) as fault:
-        raise _damaged(path, fault) from fault
+    """One finished run; what is damaged in it is named."""
+    config = _object(path / "config.json", numbers=("seed", "threshold"))
+    done = _object(path / "done.json", numbers=("steps", "episodes", "seconds", "evaluation_seconds", "explorer_share"))
     if config.get("format", FORMAT) != FORMAT:
         raise StateError(
             f"run: {path / 'config.json'} has format {config['format']!r}, this version of polaug reads {FORMAT}. "
             "Read it with the version that wrote it, or choose another folder."
         )
-    return Run(
+    run = Run(
         path, config, done, _episodes(path), _optional(path, "evaluations.csv", _evaluations),
         _optional(path, "clock.csv", _clock), _optional(path, "bonuses.csv", _bonuses),
         _optional(path, "choices.csv", _choices) or (), _optional(path, "maps.npz", load_state),
     )  # fmt: skip
+    _check_counts(run)
+    return run
+
+
+def _object(file: Path, numbers: tuple[str, ...]) -> dict[str, Any]:
+    """The JSON object in `file`; where it has one of `numbers`, that is a number or null."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as fault:
+        raise _damaged(file, fault) from fault
+    if not isinstance(content, dict):
+        raise _damaged(file, StateError("it must be a JSON object"))
+    for name in numbers:
+        if not isinstance(content.get(name), (int, float, type(None))):
+            raise _damaged(file, StateError(f"{name} is {content[name]!r}, which is no number"))
+    return content
+
+
+def _check_counts(run: Run) -> None:
+    """As many rows as done.json says: a file may have been cut off between two of them."""
+    found = {
+        "episodes.csv": len(run.episodes.steps), "choices.csv": len(run.choices),
+        "evaluations.csv": 0 if run.evaluations is None else len(run.evaluations.steps),
+        "clock.csv": 0 if run.clock is None else len(run.clock.steps),
+        "bonuses.csv": 0 if run.bonuses is None else len(run.bonuses),
+    }  # fmt: skip
+    told = run.done.get("rows", {"episodes.csv": run.done.get("episodes")})  # runs of before count episodes alone
+    if not isinstance(told, dict):
+        raise _damaged(run.path / "done.json", StateError(f"rows is {told!r}, which is no count of each file"))
+    for name, rows in found.items():
+        if told.get(name) not in (None, rows):
+            raise _damaged(run.path / name, StateError(f"of {told[name]} rows in done.json it has {rows}"))
 
 
 def _episodes(path: Path) -> Episodes:
@@ -165,20 +196,33 @@ def _optional(path: Path, name: str, read: Callable[[Path], Any]) -> Any:
 def _columns(file: Path, *wanted: tuple[str, Callable[[str], Any]]) -> list[list[Any]]:
     """The wanted columns of a CSV file, each cell converted; a half-written row is named by its line."""
     line = 1
+    columns: list[list[Any]] = [[] for _ in wanted]
     try:
-        with file.open(newline="", encoding="utf-8") as opened:
-            columns: list[list[Any]] = [[] for _ in wanted]
-            rows = csv.DictReader(opened)
-            lacking = [name for name, _ in wanted if name not in (rows.fieldnames or ())]
-            if lacking:
-                raise StateError(f"there is no column {lacking[0]!r}")
-            for row in rows:
-                line += 1
-                for column, (name, convert) in zip(columns, wanted, strict=True):
-                    column.append(convert(row[name]))
-    except (OSError, ValueError, KeyError, TypeError, csv.Error) as fault:
+        text = file.read_bytes().decode()
+        rows = csv.DictReader(io.StringIO(text, newline=""))
+        lacking = [name for name, _ in wanted if name not in (rows.fieldnames or ())]
+        if lacking:
+            raise StateError(f"there is no column {lacking[0]!r}")
+        for row in rows:
+            line += 1
+            if None in row or None in row.values():  # how DictReader tells too many and too few
+                raise StateError("the row has another length than the first")
+            for column, (name, convert) in zip(columns, wanted, strict=True):
+                column.append(_converted(name, row[name], convert))
+        if not text.endswith("\n"):  # of a last column nobody can tell that it was cut off
+            raise StateError("the row does not end")
+    except (OSError, ValueError, csv.Error) as fault:
         raise _damaged(file, fault, f" at line {line}") from fault
     return columns
+
+
+def _converted(name: str, text: str, convert: Callable[[str], Any]) -> Any:
+    try:
+        return convert(text)
+    except StateError:
+        raise
+    except ValueError as fault:
+        raise StateError(f"{name} is {text!r}, which is no {'whole ' * (convert is _whole)}number") from fault
 
 
 def _whole(text: str) -> int:
@@ -190,5 +234,5 @@ def _whole(text: str) -> int:
 
 
 def _damaged(path: Path, fault: Exception, where: str = "") -> StateError:
-    why = str(fault) if isinstance(fault, StateError) else repr(fault)
-    return StateError(f"run: {path} is damaged{where} ({why}). Delete its folder and run it again.")
+    missing = "there is no such file" if isinstance(fault, FileNotFoundError) else ""
+    return StateError(f"run: {path} is damaged{where} ({missing or fault}). Move its folder away and run it again.")

@@ -18,6 +18,7 @@ from polaug.study.board import Board
 from polaug.study.folder import finished, write_json
 from polaug.study.locking import lock
 from polaug.study.pool import Event, Pool
+from polaug.study.results import read_run
 from polaug.study.study import Cell, Study, enter, run_settings
 
 BACKENDS = ("local", "ray")
@@ -99,6 +100,8 @@ def run_study(
         enter(study, folder)
         cells = study.cells()
         reused = [cell for cell in cells if _finished(study, cell, folder)]
+        for cell in reused:
+            read_run(cell.path(folder))  # a damaged one is refused now, not when the others have run
         board = Board(cells, reused, workers)
         failures: list[Failure] = []
         if board.waiting:

@@ -178,6 +178,6 @@ def _read(file: Path) -> dict[str, Any]:
         if not all(isinstance(content[name], list) for name in ("tasks", "methods", "seeds", "skipped")):
             raise KeyError("tasks")
     except (OSError, ValueError, TypeError, KeyError) as fault:
-        raise StateError(f"out: {file} is no study of polaug's ({fault!r}), and is not overwritten. Choose another "
-                         "folder.") from fault  # fmt: skip
+        raise StateError(f"out: {file} is no study of polaug's ({fault!r}), and is not overwritten. Move it away, or "
+                         "choose another folder.") from fault  # fmt: skip
     return content
