@@ -296,7 +296,23 @@ def test_foreign_files_are_named_and_never_overwritten(tmp_path, file, content, 
     with pytest.raises((InvalidInputError, StateError), match=words):
         run_study(small(), tmp_path, workers=1)
     assert path.read_text() == content
-    assert {each.name for each in tmp_path.rglob("*") if each.is_file()} <= {path.name, ".lock", "study.json"}
+    assert {each.name for each in tmp_path.rglob("*") if each.is_file()} <= {path.name, ".lock"}
+
+
+def test_a_refused_study_spoils_no_folder(tmp_path):
+    """study.json of a study that was refused would refuse the right one, too."""
+    (tmp_path / "marked" / "a2c" / "seed_0").mkdir(parents=True)
+    foreign = tmp_path / "marked" / "a2c" / "seed_0" / "model.zip"
+    foreign.write_text("mine")
+    with pytest.raises(StateError, match=r"model\.zip"):
+        run_study(small(steps=300), tmp_path, workers=1)
+    assert not (tmp_path / "study.json").exists()
+    study = Study.of([marked()], ["dqn"], 1, **BUDGET)
+    assert run_study(study, tmp_path, workers=1).ok
+    before = times(tmp_path)
+    with pytest.raises(StateError, match=r"model\.zip"):
+        run_study(small(), tmp_path, workers=1)
+    assert times(tmp_path) == before
 
 
 def test_a_damaged_finished_run_is_found_before_the_others_run(tmp_path):

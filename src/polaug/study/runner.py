@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Protocol
 
 from polaug.checks import choice, whole
-from polaug.errors import invalid
+from polaug.errors import PolaugError, invalid
 from polaug.study.board import Board
 from polaug.study.folder import finished, write_json
 from polaug.study.locking import lock
 from polaug.study.pool import Event, Pool
 from polaug.study.results import read_run
-from polaug.study.study import Cell, Study, enter, run_settings
+from polaug.study.study import Cell, Study, enter, entry, run_settings
 
 BACKENDS = ("local", "ray")
 _TRIES = 2  # of a cell whose worker dies
@@ -97,28 +97,32 @@ def run_study(
     folder = Path(out)
     started = time.monotonic()
     with _claimed(folder):
-        enter(study, folder)
-        cells = study.cells()
+        content, cells = entry(study, folder), study.cells()
         reused = [cell for cell in cells if _finished(study, cell, folder)]
         for cell in reused:
             read_run(cell.path(folder))  # a damaged one is refused now, not when the others have run
         board = Board(cells, reused, workers)
         failures: list[Failure] = []
-        if board.waiting:
-            pool: Backend
-            if backend == "ray":
-                from polaug.study.ray_backend import RayPool
-
-                pool = RayPool(study, folder, workers, address)
-            else:
-                pool = Pool(study, folder, min(workers, len(board.waiting)))
+        if not board.waiting:
+            enter(content, folder)
+        else:
+            pool = _pool(study, folder, board, backend, address)
             board.workers = pool.size  # a cluster may have fewer than were asked for, or more
             try:
+                enter(content, folder)  # nothing refuses any more, so that what is written will be run
                 failures = _drive(pool, board, folder, progress)
             finally:
                 pool.close()
     ran = tuple(run.cell for run in board.done)
     return StudyOutcome(folder, ran, tuple(reused), tuple(failures), time.monotonic() - started, study.skipped)
+
+
+def _pool(study: Study, out: Path, board: Board, backend: str, address: str | None) -> Backend:
+    if backend == "ray":
+        from polaug.study.ray_backend import RayPool
+
+        return RayPool(study, out, board.workers, address)
+    return Pool(study, out, min(board.workers, len(board.waiting)))
 
 
 def _drive(pool: Backend, board: Board, out: Path, watch: Watcher | None) -> list[Failure]:
@@ -159,10 +163,17 @@ def _finished(study: Study, cell: Cell, out: Path) -> bool:
 
 @contextmanager
 def _claimed(out: Path) -> Iterator[None]:
-    """No two studies at once in one folder."""
+    """No two studies at once in one folder; one that is refused leaves no new folder behind."""
     if out.exists() and not out.is_dir():
         raise invalid("out", "must be a folder", str(out), "Choose another name.")
+    new = not out.exists()
     out.mkdir(parents=True, exist_ok=True)
     with (out / ".lock").open("a") as file:
         lock(file, out)
-        yield
+        try:
+            yield
+        except PolaugError:
+            if new and [each.name for each in out.iterdir()] == [".lock"]:
+                (out / ".lock").unlink()
+                out.rmdir()
+            raise

@@ -19,6 +19,8 @@ from polaug.study.results import FORMAT
 from polaug.study.tasks import Task
 from polaug.study.tasks import task as find_task
 
+STUDY = "study.json"
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -150,9 +152,9 @@ def _misfit(method: Method, task: Task) -> InvalidInputError | None:
     return None
 
 
-def enter(study: Study, out: Path) -> None:
-    """Write study.json, or add to the one that is there; refuse a folder that holds something else."""
-    file = out / "study.json"
+def entry(study: Study, out: Path) -> dict[str, Any]:
+    """What study.json will say, added to what it says now; refuses a folder that holds something else."""
+    file = out / STUDY
     content: dict[str, Any] = {
         "format": FORMAT, "polaug": polaug.__version__, **study.budget,
         "tasks": [task.name for task in study.tasks], "methods": [method.name for method in study.methods],
@@ -167,9 +169,14 @@ def enter(study: Study, out: Path) -> None:
                 raise invalid("out", rule, f"{name}={content[name]!r}", "Choose another folder.")
         for name in ("tasks", "methods", "seeds", "skipped"):  # more of the same budget may join
             content[name] = before[name] + [each for each in content[name] if each not in before[name]]
-        if content == before:
-            return
-    write_json(file, content)
+    return content
+
+
+def enter(content: dict[str, Any], out: Path) -> None:
+    """Write what `entry` gave, unless it is there already."""
+    file = out / STUDY
+    if not file.exists() or _read(file) != content:
+        write_json(file, content)
 
 
 def _read(file: Path) -> dict[str, Any]:
