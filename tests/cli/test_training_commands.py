@@ -13,12 +13,13 @@ import pytest
 from rich.console import Console
 
 from polaug import cli
-from polaug.cli.ending import _width
+from polaug.cli.ending import _failed, _width
 from polaug.cli.progress import StudyTable, clock, drawn, ended, number, training
 from polaug.errors import InvalidInputError
 from polaug.study.board import Board
 from polaug.study.pool import Event
 from polaug.study.progress import Progress
+from polaug.study.runner import Failure
 from polaug.study.study import Study
 
 SMALL = ("--steps", "200", "--every", "100", "--eval-episodes", "2")
@@ -208,6 +209,13 @@ def test_a_log_says_what_will_run_what_starts_and_that_it_still_runs(board, caps
 
 def test_a_failure_is_told_with_its_reason(board):
     assert "the simulator broke" in ended(board, Event("failed", board.failed[0][0], error="the simulator broke"))
+
+
+def test_of_a_long_error_the_line_with_its_name_is_shown(tmp_path):
+    cell = Study.of(["CartPole-v1"], ["ppo"], 1, steps=10).cells()[0]
+    error = "ValueError: the simulator broke.\n  at step 3\nsee its log"
+    told = _failed(Failure(cell, error, "Traceback"), tmp_path)
+    assert told.startswith("failed: CartPole-v1 · ppo · seed 0: ValueError: the simulator broke. Traceback: ")
 
 
 def test_a_failure_before_any_pace_is_known_has_clean_punctuation():

@@ -4,7 +4,9 @@ import json
 import pickle
 import warnings
 
+import gymnasium as gym
 import pytest
+from gymnasium import spaces
 
 from polaug.config import Augmentation
 from polaug.errors import InvalidInputError, UnknownNameError
@@ -72,11 +74,35 @@ def test_changes_of_the_augmentation_are_part_of_the_name():
         ("ppo-tuned", "DeepSea", "no tuned ppo"),
         ("ppo+tabular", "CartPole-v1", "ppo|tabular|observation_space"),
         ("ppo+pa:margin", "CartPole-v1", "value_based"),
+        ("ppo", "Blackjack-v1", r"ppo cannot see the Tuple observations of Blackjack-v1\. Wrap it in gymnasium"),
+        ("dqn+pa", "Blackjack-v1", "dqn.pa cannot see the Tuple observations"),
     ],
 )
 def test_pairs_that_can_not_work_are_refused(name, where, words):
     with pytest.raises(InvalidInputError, match=words):
         check_fit(method(name), task(where))
+
+
+class Inner(gym.Env):
+    """Observations that are a Dict of one part."""
+
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, part):
+        self.observation_space = spaces.Dict({"part": part})
+
+
+def test_a_dict_is_seen_by_plain_agents_if_its_parts_are():
+    gym.register("Inner-v0", entry_point=Inner)
+    box = Task("box", "Inner-v0", (("part", spaces.Box(0, 1)),))
+    check_fit(method("ppo"), box)
+    for name in ("atta2c", "ppo+pa"):
+        with pytest.raises(InvalidInputError, match="cannot see the Dict observations of box"):
+            check_fit(method(name), box)
+    deep = Task("deep", "Inner-v0", (("part", spaces.Dict({"deeper": spaces.Discrete(2)})),))
+    with pytest.raises(InvalidInputError, match="cannot see the Dict observations of deep"):
+        check_fit(method("ppo"), deep)
+    del gym.registry["Inner-v0"]
 
 
 def test_tuned_settings_are_plain_data_of_known_algorithms_and_tasks():

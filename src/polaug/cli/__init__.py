@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import polaug
 from polaug.cli import compare, completion, explore, export, listing, paper, report, train, watch
-from polaug.errors import PolaugError, unknown
+from polaug.errors import PolaugError, UnknownNameError, unknown
 
 COMMANDS = (train, compare, paper, explore, report, watch, export, listing, completion)
 
@@ -52,6 +53,18 @@ class Parser(argparse.ArgumentParser):
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         kwargs.setdefault("epilog", EXIT_CODES)
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # handed through
+
+    def parse_known_args(self, *args: Any, **kwargs: Any) -> Any:
+        """What is left over is refused here, by the command that was asked, instead of by all of polaug."""
+        found, rest = super().parse_known_args(*args, **kwargs)
+        option = next((word.split("=")[0] for word in rest if word.startswith("-")), None)
+        if option is not None:
+            near = difflib.get_close_matches(option, self._option_string_actions, n=1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise UnknownNameError(f"{option}: {self.prog} has no such option.{hint} `{self.prog} --help` shows all.")
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return found, rest
 
     def error(self, message: str) -> NoReturn:
         """One line, with the nearest valid name."""

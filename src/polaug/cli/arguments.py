@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -10,8 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from polaug.errors import invalid
-from polaug.study import CLASSIC, PAPER
+import gymnasium as gym
+
+from polaug.errors import UnknownNameError, invalid
+from polaug.study import CLASSIC, PAPER, TASKS
 
 SUITES = {"classic": [each.name for each in CLASSIC], "paper": [each.name for each in PAPER]}
 
@@ -85,10 +88,22 @@ def add_envs(parser: argparse.ArgumentParser, *, many: bool = True) -> None:
 def envs(args: argparse.Namespace) -> list[str]:
     """The environments that were named, suites spelt out."""
     given = args.env if isinstance(args.env, list) else [args.env] if args.env else []
-    found = [name for word in [*given, *args.more_envs] for name in SUITES.get(word, [word])]
+    words = [*given, *args.more_envs]
+    if isinstance(args.env, list):
+        for word in words:
+            _check_suite(word)
+    found = [name for word in words for name in SUITES.get(word, [word])]
     if not found:
         raise invalid("ENV", "at least one must be named", [], "For example MountainCar-v0; `polaug list` shows more.")
     return found
+
+
+def _check_suite(word: str) -> None:
+    """A misspelt suite; anything else that is not there is found out by who looks for the task."""
+    near = difflib.get_close_matches(word.casefold(), SUITES, n=1, cutoff=0.75)
+    if near and word not in (*SUITES, *TASKS, *gym.registry):
+        raise UnknownNameError(f"ENV: no suite and no task is called {word!r}. Did you mean the suite {near[0]!r}? "
+                               "`polaug list` shows the tasks.")  # fmt: skip
 
 
 def add_budget(parser: argparse.ArgumentParser, *, steps: int, episodes: int | None = None) -> None:

@@ -49,9 +49,9 @@ def run_and_tell(
 
 
 def _failed(failure: Failure, out: Path) -> str:
-    """One line; its file has the traceback."""
-    last = (failure.error.strip().splitlines() or ["?"])[-1].rstrip(".")
-    return f"failed: {failure.cell.name}: {last}. Traceback: {failure.cell.path(out) / 'failed.json'}"
+    """One line, the first, which names the exception; its file has the others and the traceback."""
+    first = (failure.error.strip().splitlines() or ["?"])[0].rstrip(".")
+    return f"failed: {failure.cell.name}: {first}. Traceback: {failure.cell.path(out) / 'failed.json'}"
 
 
 def _draw(figures: Callable[[Path], Iterable[Path]], outcome: StudyOutcome) -> list[str]:

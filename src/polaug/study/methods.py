@@ -173,11 +173,9 @@ def check_fit(found: Method, task: Task) -> None:
             kinds = " or ".join(kind.__name__ for kind in algorithm.actions)
             raise invalid("method", f"{algorithm.cls} needs {kinds} actions; {task.name} has {env.action_space}",
                           found.name, "Choose another method for it.")  # fmt: skip
+        _check_sight(found, task, env.observation_space)
         if found.augmentation is None:
             return
-        if isinstance(env.observation_space, spaces.Dict):
-            raise UnsupportedSpaceError(f"method: {found.name} cannot see the Dict observations of {task.name}. "
-                                        "Wrap it in gymnasium.wrappers.FlattenObservation.")  # fmt: skip
         explorer, options = found.augmentation.explorer, dict(found.augmentation.explorer_options)
         if isinstance(explorer, str):
             make_explorer(explorer, env.observation_space, env.action_space, seed=0, **options)
@@ -189,6 +187,17 @@ def check_fit(found: Method, task: Task) -> None:
         raise invalid("method", f"it does not fit {task.name} ({fault})", found.name, "Choose another.") from fault
     finally:
         env.close()
+
+
+def _check_sight(found: Method, task: Task, space: spaces.Space[Any]) -> None:
+    """Agents see numbers and categories; plain ones of Stable-Baselines3 also a Dict of them."""
+    parts: list[spaces.Space[Any]] = [space]
+    if isinstance(space, spaces.Dict) and found.augmentation is None and found.algo not in _BASELINES:
+        parts = list(space.spaces.values())
+    unseen = next((part for part in parts if not isinstance(part, _ANY)), None)
+    if unseen is not None:
+        raise UnsupportedSpaceError(f"method: {found.name} cannot see the {type(unseen).__name__} observations of "
+                                    f"{task.name}. Wrap it in gymnasium.wrappers.FlattenObservation.")  # fmt: skip
 
 
 def _check_transfer(found: Method) -> None:
