@@ -23,7 +23,7 @@ from polaug.study.runner import Failure
 from polaug.study.study import Study
 
 SMALL = ("--steps", "200", "--every", "100", "--eval-episodes", "2")
-MARKED, BROKEN = "tests.study.marked_env:Marked-v0", "tests.study.marked_env:Broken-v0"
+MARKED, BROKEN, LOST = (f"tests.study.marked_env:{name}-v0" for name in ("Marked", "Broken", "Lost"))
 
 
 def run(*arguments):
@@ -68,6 +68,17 @@ def test_compare_ends_with_a_summary_whatever_fails(tmp_path, capsys):
     assert captured.err.splitlines()[-1].startswith("polaug: 1 of 2 runs failed")
     assert run("export", tmp_path) == 0
     assert (tmp_path / "export" / "runs.csv").exists()
+
+
+def test_a_return_that_is_no_number_fails_its_own_run_and_the_others_are_summed_up(tmp_path, capsys):
+    words = (MARKED, LOST, "--methods", "dqn", "--seeds", 1, *SMALL, "--workers", 1, "--out", tmp_path)
+    assert run("compare", *words) == 1
+    captured = capsys.readouterr()
+    assert "Marked-v0: no threshold, 1 seed, 200 steps" in captured.out
+    assert "No summary" not in captured.out
+    assert captured.out.splitlines()[-1] == f"report: {tmp_path / 'report.html'}"
+    file = tmp_path / "Lost-v0" / "dqn" / "seed_0" / "episodes.csv"
+    assert f"failed: Lost-v0 · dqn · seed 0: return: must be finite in row 3 of {file}, got nan. Mend" in captured.err
 
 
 def test_without_a_report_the_last_line_says_why(tmp_path, capsys):

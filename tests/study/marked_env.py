@@ -1,6 +1,8 @@
 """An environment for tests of the machinery: leaves its process id in a folder, may be slow, and may break."""
 
+import math
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -10,12 +12,13 @@ from gymnasium import spaces
 
 
 class Marked(gym.Env):
-    """Twenty steps of a random walk. `broken` raises in the 50th step."""
+    """Twenty steps of a random walk. From the 50th step on `broken` raises, `quits` exits and `lost` pays NaN."""
 
     observation_space = spaces.Box(-10.0, 10.0, (2,), np.float32)
     action_space = spaces.Discrete(2)
 
-    def __init__(self, marks=None, pause=0.0, broken=False, render_mode=None):
+    def __init__(self, marks=None, pause=0.0, broken=False, quits=False, lost=False, render_mode=None):
+        self._quits, self._lost = quits, lost
         self._marks, self._pause, self._broken, self.render_mode, self._count = marks, pause, broken, render_mode, 0
 
     def reset(self, *, seed=None, options=None):
@@ -30,11 +33,15 @@ class Marked(gym.Env):
         self._count += 1
         if self._broken and self._count == 50:
             raise ZeroDivisionError("the simulator broke")
+        if self._quits and self._count == 50:
+            sys.exit(3)
         self._t += 1
         self._at = np.clip(self._at + self.np_random.normal(0, 0.1, 2) + 0.1 * (2 * int(action) - 1), -10, 10)
-        return self._at.astype(np.float32), float(self._at.sum()), False, self._t >= 20, {}
+        reward = math.nan if self._lost and self._count >= 50 else float(self._at.sum())
+        return self._at.astype(np.float32), reward, False, self._t >= 20, {}
 
 
 if "Marked-v0" not in gym.registry:
     gym.register("Marked-v0", entry_point=Marked)
     gym.register("Broken-v0", entry_point=Marked, kwargs={"broken": True})
+    gym.register("Lost-v0", entry_point=Marked, kwargs={"lost": True})

@@ -236,6 +236,20 @@ def test_rows_of_all_kinds(tmp_path):
     assert not (tmp_path / "bonuses.csv").exists()
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), np.float64("-inf")])
+def test_numbers_that_are_none_are_refused_by_file_and_row(tmp_path, value):
+    with RunFolder(tmp_path, SETTINGS) as folder:
+        folder.add(Episode(1, 9, 1.0, 9, "explorer"))
+        with pytest.raises(
+            InvalidInputError, match=r"return: must be finite in row 2 of .*episodes\.csv, got .*Mend the"
+        ):
+            folder.add(Episode(2, 18, value, 9, "explorer"))
+        with pytest.raises(InvalidInputError, match=r"mean_return: must be finite in row 1 of .*evaluations\.csv"):
+            folder.row("evaluations.csv", 9, value, 0.0)
+        folder.finish({"steps": 9})
+    assert read_run(tmp_path).done["rows"] == {"episodes.csv": 1}
+
+
 def test_a_failure_is_told_and_cleared_by_the_next_try(tmp_path):
     with RunFolder(tmp_path, SETTINGS) as folder:
         folder.row("evaluations.csv", 9, 0.5, 0.0)

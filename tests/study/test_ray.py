@@ -16,6 +16,8 @@ from polaug.study.train import train
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'polaug[ray]'")
 
 BUDGET = {"steps": 150, "every": 100, "eval_episodes": 2}
+ROOT = Path(__file__).parent.parent.parent
+PATHS = os.pathsep.join(map(str, (ROOT, ROOT / "src")))
 
 
 def marked(name="marked", **kwargs):
@@ -24,10 +26,9 @@ def marked(name="marked", **kwargs):
 
 @pytest.fixture(scope="module")
 def cluster():
-    """A Ray of two worker processes, which finds the tests' own modules."""
-    root = str(Path(__file__).parent.parent.parent)
+    """A Ray of two worker processes, which finds the tests' own modules, and polaug as it is here."""
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False,
-             runtime_env={"env_vars": {"PYTHONPATH": root}})  # fmt: skip
+             runtime_env={"env_vars": {"PYTHONPATH": PATHS}})  # fmt: skip
     yield
     ray.shutdown()
 
@@ -56,6 +57,21 @@ def test_a_study_on_ray_survives_a_killed_worker(cluster, tmp_path):
     assert [run.returns.tolist() for run in find_runs(out)] == [run.returns.tolist() for run in here]
     assert [run.evaluations.means.tolist() for run in find_runs(out)] == [r.evaluations.means.tolist() for r in here]
     assert len(run_study(Study.of([slow], ["dqn"], 2, **BUDGET), out, backend="ray").reused) == 2
+
+
+def test_the_last_word_of_a_run_is_its_last_evaluation(cluster, tmp_path):
+    told = {}
+
+    def listen(board, event):
+        if event is not None and event.kind == "done":
+            told[event.cell.seed] = board.done[-1].progress
+
+    study = Study.of([marked()], ["dqn"], 3, **BUDGET)
+    assert run_study(study, tmp_path, workers=2, backend="ray", progress=listen).ok
+    assert {seed: word.step for seed, word in told.items()} == {0: 150, 1: 150, 2: 150}
+    assert {run.seed: run.evaluations.means[-1] for run in find_runs(tmp_path)} == {
+        seed: word.evaluation for seed, word in told.items()
+    }
 
 
 def test_no_cluster_at_the_address_is_one_line(tmp_path):

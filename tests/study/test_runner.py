@@ -97,6 +97,26 @@ def test_what_fails_is_reported_and_the_others_go_on(tmp_path):
     assert (len(again.ran), len(again.reused), len(again.failures)) == (0, 2, 2)
 
 
+def test_a_simulator_that_exits_is_a_failure_with_its_traceback(tmp_path):
+    outcome = run_study(Study.of([marked("quits", quits=True), marked()], ["dqn"], 1, **BUDGET), tmp_path, workers=1)
+    assert [cell.task.name for cell in outcome.ran] == ["marked"]
+    (failure,) = outcome.failures
+    assert failure.error == "SystemExit: 3"
+    assert "sys.exit(3)" in failure.traceback
+    told = json.loads((failure.cell.path(tmp_path) / "failed.json").read_text())
+    assert "sys.exit(3)" in told["traceback"]
+
+
+def test_a_run_of_before_with_a_return_that_is_no_number_is_refused_before_others_run(tmp_path):
+    assert run_study(Study.of([marked()], ["dqn"], 1, **BUDGET), tmp_path, workers=1).ok
+    (file,) = tmp_path.rglob("evaluations.csv")
+    *rows, last = file.read_text().splitlines()
+    file.write_text("\r\n".join([*rows, f"{last.split(',')[0]},nan,0.0", ""]), newline="")
+    with pytest.raises(InvalidInputError, match=r"finite in .*evaluations\.csv, got nan"):
+        run_study(Study.of([marked()], ["dqn"], 2, **BUDGET), tmp_path, workers=1)
+    assert not (file.parent.parent / "seed_1").exists()
+
+
 def test_who_listens_need_not_load_torch():
     """It takes seconds, in which Ctrl-C may be lost."""
     event = Event("progress", small().cells()[0], Progress(1, 2, 0, 0.0, "agent", 0.0))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import math
 import os
 import platform
 import re
@@ -77,7 +78,11 @@ class RunFolder:
         self.row("episodes.csv", episode.episode, episode.step, episode.return_, episode.length, episode.actor)
 
     def row(self, name: str, *values: int | float | str) -> None:
-        """Append a row to the file called `name`; numbers keep their last bit."""
+        """Append a row to the file called `name`; numbers keep their last bit, and must be finite."""
+        for column, value in zip(COLUMNS[name], values, strict=True):
+            if isinstance(value, float) and not math.isfinite(value):
+                rule = f"must be finite in row {self._rows.get(name, 0) + 1} of {self.path / name}"
+                raise invalid(column, rule, value, "Mend the environment's rewards.")
         if name not in self._writers:
             self._open(name)
         self._writers[name].writerow([repr(value) if isinstance(value, float) else value for value in values])

@@ -58,7 +58,9 @@ def run_cell(
         try:
             train(cell.task, cell.method, seed=cell.seed, out=out, save_model=study.save_models, progress=report,
                   **study.budget)  # type: ignore[arg-type]  # fmt: skip
-        except Exception as fault:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as fault:  # an environment may call sys.exit, too
             if isinstance(fault, TakenError) and time.monotonic() < until:
                 time.sleep(0.2)
                 continue

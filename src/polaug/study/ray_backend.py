@@ -9,6 +9,7 @@ import contextlib
 import socket
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,10 @@ def remote_cell(study: Study, cell: Cell, version: str, board: Any = None) -> tu
         error = f"its worker has polaug {polaug.__version__}, the driver {version}. Install the same everywhere."
         return Event("failed", cell, error=error), {}
 
+    last: list[Progress] = []
+
     def report(progress: Progress) -> None:
+        last[:] = [progress]
         if board is not None:
             board.tell.remote(cell.key, progress)
 
@@ -39,7 +43,7 @@ def remote_cell(study: Study, cell: Cell, version: str, board: Any = None) -> tu
         event = run_cell(study, cell, Path(folder), report=report)
         path = cell.path(Path(folder))
         files = {file.name: file.read_bytes() for file in sorted(path.iterdir())} if path.exists() else {}
-    return event, files
+    return replace(event, progress=last[0] if last else None), files
 
 
 class News:
@@ -86,7 +90,10 @@ class RayPool:
         """What ended since the last call, and how far the others are."""
         ready, _ = self._ray.wait(list(self._flying), num_returns=1, timeout=timeout)
         for reference in ready:
-            yield self._ended(self._flying.pop(reference), reference)
+            event = self._ended(self._flying.pop(reference), reference)
+            if event.progress is not None:  # the last word, which the news may not have had yet
+                yield Event("progress", event.cell, event.progress)
+            yield event
         if not ready:
             with contextlib.suppress(self._ray.exceptions.RayError):
                 known: dict[Any, Progress] = self._ray.get(self._news.all.remote(), timeout=timeout)

@@ -20,6 +20,7 @@ from polaug.study.locking import lock
 from polaug.study.pool import Event, Pool
 from polaug.study.results import read_run
 from polaug.study.study import Cell, Study, enter, entry, run_settings
+from polaug.study.summary import check_finite
 
 BACKENDS = ("local", "ray")
 _TRIES = 2  # of a cell whose worker dies
@@ -99,8 +100,7 @@ def run_study(
     with _claimed(folder):
         content, cells = entry(study, folder), study.cells()
         reused = [cell for cell in cells if _finished(study, cell, folder)]
-        for cell in reused:
-            read_run(cell.path(folder))  # a damaged one is refused now, not when the others have run
+        check_finite(read_run(cell.path(folder)) for cell in reused)  # refused now, not when the others have run
         board = Board(cells, reused, workers)
         failures: list[Failure] = []
         if not board.waiting:

@@ -80,7 +80,7 @@ def headline(runs: Iterable[Run], baselines: Sequence[str] | None = None) -> lis
     """One per task and method, in that order. `baselines`: whom to compare with; None is every plain agent (no `+`)."""
     ordered = sorted(runs, key=lambda run: (run.task, run.method, run.seed))
     _check_distinct(ordered)
-    _check_finite(ordered)
+    check_finite(ordered)
     rows = []
     for _, mine in groupby(ordered, key=lambda run: run.task):
         rows += _task(list(mine), baselines)
@@ -220,7 +220,8 @@ def _check_distinct(ordered: list[Run]) -> None:
             raise invalid("runs", rule, str(other.path), "Summarise the folders one by one.")
 
 
-def _check_finite(runs: list[Run]) -> None:
+def check_finite(runs: Iterable[Run]) -> None:
+    """Refuse NaN and infinity by the run's name: runs of today have none, those of before may."""
     for run in runs:
         levels = np.empty(0) if run.evaluations is None else run.evaluations.means
         for name, values in (("episodes.csv", run.returns), ("evaluations.csv", levels)):

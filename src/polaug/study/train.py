@@ -66,7 +66,9 @@ def train(
             try:
                 with _one_thread():
                     _run(folder, found, chosen, seed, progress, save_model)
-            except Exception as fault:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as fault:  # an environment may call sys.exit, too
                 folder.fail(f"{type(fault).__name__}: {fault}", traceback.format_exc())
                 raise
     return read_run(path)
