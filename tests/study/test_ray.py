@@ -1,7 +1,13 @@
 """The same cells on a real Ray: results come back through the driver, and a killed worker is replaced."""
 
+import contextlib
 import os
+import secrets
 import signal
+import socket
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -85,3 +91,52 @@ def test_no_cluster_at_the_address_is_one_line(tmp_path):
     with pytest.raises(InvalidInputError, match="address: must be a running Ray"):
         run_study(study, tmp_path / "new", backend="ray", address="127.0.0.1:1")
     assert not (tmp_path / "new").exists()
+
+
+# -- a Ray that somebody else started ---------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def separate_ray(environment, log):
+    """A head of two CPUs in processes of its own, on a free port; gives its address, and ends with the block."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = ["start", "--head", "--block", "--port", str(port), "--num-cpus", "2", "--include-dashboard", "false"]
+    command = [sys.executable, "-m", "ray.scripts.scripts", *words, "--disable-usage-stats"]
+    with log.open("w") as file:
+        process = subprocess.Popen(command, env=environment, stdout=file, stderr=subprocess.STDOUT)
+    try:
+        until = time.monotonic() + 120
+        while "--block" not in log.read_text():  # what it says once all of it runs
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < until, log.read_text()
+            time.sleep(0.2)
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.terminate()  # and with it what it started
+        process.wait(60)
+
+
+def test_a_separate_ray_is_used_and_one_that_refuses_our_token_says_so(tmp_path):
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(16)}
+    base = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")} | {"PYTHONPATH": PATHS}
+    words = ["compare", "CartPole-v1", "--methods", "dqn", "--seeds", "2", "--steps", "100", "--every", "100",
+             "--eval-episodes", "1", "--backend", "ray"]  # fmt: skip
+
+    def compare(environment, out, address):
+        command = [sys.executable, "-m", "polaug", *words, "--address", address, "--out", str(out)]
+        return subprocess.run(command, env=base | environment, capture_output=True, text=True, check=False, timeout=300)
+
+    with separate_ray(base | token, tmp_path / "ray.log") as address:
+        done = compare(token, tmp_path / "out", address)
+        wrong = compare(token | {"RAY_AUTH_TOKEN": secrets.token_hex(16)}, tmp_path / "refused", address)
+    assert done.returncode == 0, done.stderr
+    assert len(find_runs(tmp_path / "out")) == 2
+    assert wrong.returncode == 2
+    assert wrong.stderr == (
+        "polaug: address: the Ray there must accept our token, and it refuses it as missing or wrong, "
+        f"got '{address}'. Set RAY_AUTH_MODE and RAY_AUTH_TOKEN (or RAY_AUTH_TOKEN_PATH) as they were where it was "
+        "started.\n"
+    )
+    assert not (tmp_path / "refused").exists()

@@ -6,12 +6,14 @@ Every machine needs the same polaug. A worker that dies is replaced, and its cel
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import polaug
 from polaug.errors import invalid
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 _RETRIES = 2  # of a cell whose worker dies
 _REMEDY = "Start one with `ray start --head`, and pass the address that it prints."
+_TOKEN = "Set RAY_AUTH_MODE and RAY_AUTH_TOKEN (or RAY_AUTH_TOKEN_PATH) as they were where it was started."
 
 
 def remote_cell(study: Study, cell: Cell, version: str, board: Any = None) -> tuple[Event, dict[str, bytes]]:
@@ -126,10 +129,32 @@ def _start(ray: Any, workers: int, address: str | None) -> None:
     if address is not None:
         _check_open(address)
         options = {"address": address}
+    with tempfile.TemporaryFile() as said:
+        try:
+            with contextlib.nullcontext() if address is None else _kept(said):
+                ray.init(log_to_driver=False, configure_logging=False, **options)
+        except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as fault:
+            said.seek(0)
+            if b"Unauthenticated" in said.read() or type(fault).__name__ == "AuthenticationError":
+                raise invalid("address", "the Ray there must accept our token, and it refuses it as missing or wrong",
+                              address, _TOKEN) from fault  # fmt: skip
+            raise invalid("address", f"must be a running Ray ({fault})", address, _REMEDY) from fault
+        said.seek(0)
+        sys.stderr.write(said.read().decode(errors="replace"))
+
+
+@contextlib.contextmanager
+def _kept(said: IO[bytes]) -> Iterator[None]:
+    """Keep in a file what is written to stderr: only there does Ray's core say why it is refused, once a second."""
+    sys.stderr.flush()
+    before = os.dup(2)
+    os.dup2(said.fileno(), 2)
     try:
-        ray.init(log_to_driver=False, configure_logging=False, **options)
-    except (ConnectionError, RuntimeError, ValueError) as fault:
-        raise invalid("address", f"must be a running Ray ({fault})", address, _REMEDY) from fault
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(before, 2)
+        os.close(before)
 
 
 def _check_open(address: str) -> None:
