@@ -133,6 +133,21 @@ def test_snapshots_are_few_even_and_end_with_the_last(calls):
     assert explorer.asked <= 5 * SNAPSHOTS * (CELLS**2 + 256)  # most calls cost nothing
 
 
+def test_a_snapshot_without_an_explorer_costs_nothing_and_shows_the_same(monkeypatch):
+    """Ranges and medians are asked for where Q̂ is; of a plain agent only when a snapshot was taken."""
+    rng = np.random.default_rng(0)
+    plain = MapRecorder(spaces.Box(-1.0, 1.0, (4,), np.float32), spaces.Discrete(2))
+    monkeypatch.setattr(plain._trail, "rows", lambda: 1 / 0)
+    for step in range(1, 41):
+        plain.observe(rng.random((1, 4)), np.array([step % 2]), np.array([1.0]), [step % 10 == 0])
+        if step % 10 == 0:
+            plain.snapshot(step, None)
+    monkeypatch.undo()
+    maps = plain.state()
+    assert maps["steps"].tolist() == [10, 20, 30, 40]
+    assert maps["visits"].sum(axis=(1, 2)).tolist() == [10, 20, 30, 40]
+
+
 def test_of_many_dimensions_those_that_move_q_are_drawn_at_the_median_of_the_others():
     space = spaces.Box(-np.inf, np.inf, (5,))
     recorder = MapRecorder.of(space, spaces.Discrete(2))

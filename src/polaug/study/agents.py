@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Mapping
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -23,13 +24,17 @@ from polaug.study.tasks import Task
 
 
 class Tape(VecEnvWrapper):
-    """Keeps what the environments themselves said last: raw, below any normalisation or bonus."""
+    """Keeps what the environments themselves said last: raw, below any normalisation or bonus.
+
+    It counts the seconds that this takes.
+    """
 
     observations: Any  # before the step
     actions: NDArray[Any]
     rewards: NDArray[np.float32]
     dones: NDArray[np.bool_]
     infos: list[dict[str, Any]]
+    seconds: float = 0.0
 
     def reset(self) -> Any:
         """As the environments'."""
@@ -43,10 +48,12 @@ class Tape(VecEnvWrapper):
 
     def step_wait(self) -> Any:
         """As the environments'."""
-        self.observations = self._next
         result = self.venv.step_wait()
+        began = perf_counter()
+        self.observations = self._next
         self._next, rewards, self.dones, self.infos = result
         self.rewards = rewards.copy()  # a bonus is added to what the agent sees, in place
+        self.seconds += perf_counter() - began
         return result
 
 

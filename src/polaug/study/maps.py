@@ -105,12 +105,15 @@ class MapRecorder:
         self._skipped = None
         if not self._trail.steps:
             return
+        if explorer is None:  # nobody is asked, so that no range is needed, which costs as much as thousands of steps
+            unknown = np.empty(0)
+            self._snapshots.append(Snapshot(step, self._trail.steps, unknown, unknown, unknown))
+            return
         states = self._trail.rows()[0]
         low, high = self._range(states)
         made = Snapshot(step, self._trail.steps, low, high, np.median(states, axis=0).astype(np.float64))
         self._snapshots.append(made)
-        if explorer is not None:
-            self._looks.take(made, states, explorer)
+        self._looks.take(made, states, explorer)
 
     # -- the end ----------------------------------------------------------------------------------------------------
 

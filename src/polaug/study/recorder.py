@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -47,8 +48,8 @@ class Recorder(BaseCallback):
         self._last_return, self._last_actor, self._last_mean = float("nan"), "agent", float("nan")
         self._evaluated_at, self._due = -1, self._every
         self._snapshot_due = self._snapshot_every = max(self._every, horizon // _SNAPSHOTS, _APART)
-        self._pulse = seconds()
-        self._started, self._compiled = self._pulse, compile_seconds()
+        self._pulse = perf_counter()
+        self._started, self._compiled = seconds(), compile_seconds()
         self.over = False
         """Whether steps and episodes are done."""
         self.evaluation_seconds = self.machinery_seconds = self.maps_seconds = 0.0
@@ -66,15 +67,17 @@ class Recorder(BaseCallback):
         self._started = seconds()
 
     def _on_step(self) -> bool:
-        began, evaluating = seconds(), self.evaluation_seconds
+        began, evaluating = perf_counter(), self.evaluation_seconds
         tape = self._tape
         if self._maps is not None:
             self._maps.observe(tape.observations, tape.actions, tape.rewards, tape.dones)
         if self._pays:
             self._augmented += self._seen_rewards()
-        for env, done in enumerate(tape.dones.tolist()):
-            if done:
-                self._end_episode(env)
+        dones = tape.dones.tolist()
+        if True in dones:
+            for env, done in enumerate(dones):
+                if done:
+                    self._end_episode(env)
         self.over = self.num_timesteps >= self._steps and self._ended >= self._episodes
         if self.num_timesteps >= self._due or self.over:
             self._look()
@@ -82,7 +85,7 @@ class Recorder(BaseCallback):
             self._pulse = began
             self._progress(Progress(self.num_timesteps, self._horizon, self._ended, self._last_return,
                                     self._last_actor, self._last_mean))  # fmt: skip
-        self.machinery_seconds += seconds() - began - (self.evaluation_seconds - evaluating)
+        self.machinery_seconds += perf_counter() - began - (self.evaluation_seconds - evaluating)
         return not self.over
 
     # -- parts ------------------------------------------------------------------------------------------------------
@@ -107,7 +110,7 @@ class Recorder(BaseCallback):
 
     def _look(self) -> None:
         """Evaluate the agent, and look at the maps from time to time."""
-        step = self.num_timesteps
+        step, compiled = self.num_timesteps, compile_seconds()
         before = seconds()
         trained = before - self._started - self.evaluation_seconds
         returns = self._evaluator.returns(self.model)
@@ -123,6 +126,7 @@ class Recorder(BaseCallback):
             with undisturbed():
                 self._maps.snapshot(step, self._explorer)
             self.maps_seconds += seconds() - before
+        self.machinery_seconds -= compile_seconds() - compiled  # `_on_step` counts all that passes
 
     @property
     def _explorer(self) -> Explorer | None:
@@ -148,7 +152,8 @@ class Recorder(BaseCallback):
         return {
             "steps": self.num_timesteps, "episodes": self._ended, "explorer_share": round(share, 4),
             "evaluation_seconds": round(self.evaluation_seconds, 3),
-            "machinery_seconds": round(self.machinery_seconds, 3), "maps_seconds": round(self.maps_seconds, 3),
+            "machinery_seconds": round(self.machinery_seconds + self._tape.seconds, 3),
+            "maps_seconds": round(self.maps_seconds, 3),
             "compile_seconds": round(compile_seconds() - self._compiled, 3), "statistics": statistics,
         }  # fmt: skip
 

@@ -19,7 +19,7 @@ _LONGEST = 20_000  # steps after which an episode under way is settled without w
 _NEVER = np.iinfo(np.int64).max
 
 Rows = tuple[NDArray[np.float32], NDArray[np.float64]]
-"""States (n, d), and (n, 3): column, reward, seen at."""
+"""States (n, d), and (n, 4): column, reward and later the return, seen at, known at."""
 
 
 class Trail:
@@ -32,7 +32,8 @@ class Trail:
         self._size, self._gamma, self._columns = size, gamma, columns
         self._open: list[list[Rows]] = []  # for each environment the parts of its episode under way
         self._block: tuple[NDArray[Any], ...] = ()  # observations, actions, rewards, ends: (steps, environments, ...)
-        self._fits: tuple[Any, ...] = ()
+        self._shape: tuple[int, ...] | None = None  # of the actions that fit into it
+        self._dtype: np.dtype[Any] | None = None
         self._waiting = 0  # steps in the block
         self._states = np.zeros((1024, size), dtype=np.float32)
         self._numbers = np.zeros((1024, 4))  # column, return, seen at, known at
@@ -45,7 +46,7 @@ class Trail:
     def add(self, states: Any, actions: Any, rewards: Any, ended: Any) -> None:
         """One step of n environments."""
         actions = np.asarray(actions)
-        if (actions.shape, actions.dtype) != self._fits:
+        if actions.shape != self._shape or actions.dtype != self._dtype:
             self._work()
             self._make_room(np.shape(states), actions)
         block, at = self._block, self._waiting
@@ -61,9 +62,9 @@ class Trail:
         states, parts = [self._states[: self._filled]], [self._numbers[: self._filled]]
         for episode in filter(None, self._open):
             seen, numbers = (np.concatenate(part)[:: self.stride] for part in zip(*episode, strict=True))
+            numbers[:, 1] = np.nan
             states.append(seen)
-            unknown, never = np.full(len(seen), np.nan), np.full(len(seen), float(_NEVER))
-            parts.append(np.stack([numbers[:, 0], unknown, numbers[:, 2], never], axis=1))
+            parts.append(numbers)
         table = np.concatenate(parts)
         return np.concatenate(states), table[:, 0].astype(np.int64), table[:, 1], table[:, 2], table[:, 3]
 
@@ -73,7 +74,7 @@ class Trail:
             np.zeros((steps, *shape), np.float32), np.zeros((steps, *actions.shape), actions.dtype),
             np.zeros((steps, n)), np.zeros((steps, n), np.bool_),
         )  # fmt: skip
-        self._fits = (actions.shape, actions.dtype)
+        self._shape, self._dtype = actions.shape, actions.dtype
         self._open += [[] for _ in range(n - len(self._open))]
 
     def _work(self) -> None:
@@ -83,10 +84,10 @@ class Trail:
         states, actions, rewards, ended = (part[: self._waiting] for part in self._block)
         (count, n), self._waiting = rewards.shape, 0
         columns = self._columns(actions.reshape(count * n, *actions.shape[2:])).reshape(count, n)
-        seen_at = self.steps - n * np.arange(count - 1, -1, -1.0)
+        seen_at, never = self.steps - n * np.arange(count - 1, -1, -1.0), np.full(count, float(_NEVER))
         for env in range(n):
             seen = states[:, env].reshape(count, self._size).copy()  # the block is used again
-            numbers = np.stack([columns[:, env], rewards[:, env], seen_at], axis=1)
+            numbers = np.stack([columns[:, env], rewards[:, env], seen_at, never], axis=1)
             first = 0
             for last in (np.flatnonzero(ended[:, env]) + 1).tolist():
                 self._open[env].append((seen[first:last], numbers[first:last]))
@@ -99,11 +100,11 @@ class Trail:
 
     def _settle(self, env: int) -> None:
         """The episode is over: its returns are known from now on."""
-        seen, numbers = (np.concatenate(part) for part in zip(*self._open[env], strict=True))
-        self._open[env] = []
-        backwards = accumulate(numbers[::-1, 1].tolist(), lambda later, reward: reward + self._gamma * later)
-        returns = np.array(list(backwards))[::-1]
-        table = np.stack([numbers[:, 0], returns, numbers[:, 2], np.full(len(seen), numbers[-1, 2])], axis=1)
+        parts, self._open[env] = self._open[env], []
+        seen, table = parts[0] if len(parts) == 1 else (np.concatenate(part) for part in zip(*parts, strict=True))
+        backwards = accumulate(table[::-1, 1].tolist(), lambda later, reward: reward + self._gamma * later)
+        table[::-1, 1] = list(backwards)
+        table[:, 3] = table[-1, 2]
         first = -self._settled % self.stride  # as if all episodes were one: short ones are thinned like long ones
         self._settled += len(seen)
         self._append(seen[first :: self.stride], table[first :: self.stride])
