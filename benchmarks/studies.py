@@ -26,6 +26,7 @@ from polaug.study.paper_figures import FIGURES as PAPER_FIGURES
 from polaug.study.paper_figures import figures
 from polaug.study.results import Run, find_runs
 from polaug.study.summary import Headline, headline, summary_json
+from polaug.study.wording import interval
 
 EPISODES = 100
 KEPT = ("study.json", "config.json", "done.json", "episodes.csv", "evaluations.csv", "bonuses.csv", "choices.csv",
@@ -81,7 +82,7 @@ def table(rows: Sequence[Headline]) -> str:
     for row in rows:
         steps = row.steps_to_threshold.value
         told = "" if np.isnan(steps) else f"{steps:,.0f}" if np.isfinite(steps) else f"> {row.budget:,}"
-        final = f"{row.final.value:.1f} [{row.final.low:.1f}, {row.final.high:.1f}]"
+        final = interval(row.final, spread=row.spread)
         reached = "" if row.reached is None else f"{row.reached}/{row.seeds}"
         kept = f"{row.keepers}/{row.judged}" if row.judged else ""
         lines.append(

@@ -262,7 +262,7 @@ def test_the_table_has_all_the_columns_that_a_file_has(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     assert _width() == 100
     monkeypatch.setenv("COLUMNS", "40")
-    assert _width() == 80
+    assert _width() == 40
 
 
 def test_numbers_for_people():

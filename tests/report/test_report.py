@@ -317,7 +317,7 @@ def test_a_fall_after_the_threshold_is_in_the_headline(tmp_path):
     (row,) = headlines(find_runs(tmp_path))
     html = headline_table([row], ["ppo"])
     assert "kept it</button>" in html
-    assert '<td data-sort="0.5">1 of 2</td>' in html
+    assert '<td data-sort="0.5">1 of 2 <span class="range">over the next 10 steps</span></td>' in html
     head, told = headline_rows([row])
     assert (told[head.index("kept")], told[head.index("judged")]) == (0.5, 2)
 
@@ -326,7 +326,10 @@ def test_seeds_that_ended_too_soon_to_keep_a_level_are_named(tmp_path):
     write_run(tmp_path, seed=0, evaluations=[(10, 2.0), (20, 2.0)])
     write_run(tmp_path, seed=1, evaluations=[(10, 0.0), (20, 2.0)])
     html = headline_table(headlines(find_runs(tmp_path)), ["ppo"])
-    assert '<td data-sort="1.0">1 of the 1 <span class="range">that ran on long enough</span></td>' in html
+    told = '<td data-sort="1.0">1 of the 1 that ran on <span class="range">over the next 10 steps</span></td>'
+    assert told in html
+    text = " ".join(read(write_report(tmp_path)).text)
+    assert "at most 10 % of the threshold below it, on average over the next 20,000 steps, or what was left" in text
 
 
 def test_without_a_threshold_nothing_is_said_of_one(tmp_path):
@@ -340,6 +343,31 @@ def test_without_a_threshold_nothing_is_said_of_one(tmp_path):
     for word in ("reaches the threshold", "Kept it", "Speed-up", "never got there"):
         assert word not in text
     assert "Chance to be better: that a run" in text
+
+
+@pytest.mark.parametrize("seeds", [3, 5])
+def test_few_seeds_have_a_range_and_no_interval_of_who_is_better(tmp_path, seeds):
+    for method, end in (("ppo", 0.0), ("ppo+pa", 2.0)):
+        for seed in range(seeds):
+            write_run(tmp_path, method=method, seed=seed, evaluations=[(10, 0.0), (20, end + seed)])
+    html = headline_table(headlines(find_runs(tmp_path)), ["ppo", "ppo+pa"])
+    better = re.search(r"<div>ppo: (.*?)</div>", html)[1].split(" · ")[-1]
+    text = " ".join(read(write_report(tmp_path)).text)
+    head, _, told = headline_rows(headlines(find_runs(tmp_path)))
+    if seeds == 3:
+        assert better == "<b>94 %</b>"
+        assert "Small print: range of the runs; 5 are the fewest for a 95 % interval." in text
+        assert "Bands: from the lowest run to the highest" in text
+        assert (told[head.index("spread")], told[head.index("improvement_low")]) == ("range", None)
+    else:
+        assert better == ('<b>82 %</b> <span class="range">45 to 96</span>')
+        assert "Small print: 95 % interval." in text
+        assert told[head.index("spread")] == "interval"
+
+
+def test_bands_of_few_seeds_are_their_range():
+    low, high = bands(np.array([[1.0], [5.0], [2.0]]))["iqm"][1:]
+    assert (low, high) == (1.0, 5.0)
 
 
 def test_each_of_several_tasks_is_summed_up(tmp_path):

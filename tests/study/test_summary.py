@@ -52,7 +52,7 @@ def test_headlines():
     assert ours.explorer_share == 0.5
     assert ours.speed_ups["ppo"].value == math.inf
     assert 40_000 / 6000 <= ours.speed_ups["ppo"].low <= 8.0
-    assert ours.improvement["ppo"] == (1.0, 1.0, 1.0)
+    assert ours.improvement["ppo"] == pytest.approx((1.0, 0.643, 1.0), abs=0.001)
     assert ours.gaps["ppo"].value == pytest.approx(96.0)
     assert ours.verdicts == {"ppo": "better"}
     assert base.speed_ups == {}  # nobody is its own baseline
@@ -89,12 +89,31 @@ def test_lost_again_is_not_kept():
     assert (row.kept, row.reached, row.judged, row.keepers) == (0.5, 3, 2, 1)
     assert keeping(row) == "1 of 2"
     assert " 1/2 " in table([row])
-    told = "ppo solved Car in 3 of 3 runs (median 5,000 steps; kept by 1 of the 2 that ran on long enough to tell); "
+    told = "ppo solved Car in 3 of 3 runs (median 5,000 steps; kept by 1 of the 2 that ran on, that is within 10% on "
+    told += "average over the next 20,000 steps); "
     assert seen(runs)[0].startswith(told)
     told = summary_json(runs)["rows"][0]
     assert (told["kept"], told["judged"], told["keepers"]) == (0.5, 2, 1)
-    assert seen([lost])[0] == "ppo solved Car after 5,000 steps but lost it again; final return −200 (1 seed)."
-    assert "in 2 of 2 runs (median 5,000 steps; kept by 1);" in seen(runs[:2])[0]
+    assert seen([lost])[0] == (
+        "ppo solved Car after 5,000 steps but lost it again (that is not within 10% on average over the next 20,000 "
+        "steps); final return −200 (1 seed)."
+    )
+    assert "in 2 of 2 runs (median 5,000 steps; kept by 1, that is within 10% on average over" in seen(runs[:2])[0]
+
+
+def test_a_level_is_kept_as_far_as_it_was_seen():
+    """Below the threshold in the end, and kept all the same: the tolerance and the steps say how."""
+    runs = [run("ppo", seed, reaches, steps=8000) for seed, reaches in enumerate((3000, 6000))]
+    for each in runs:
+        each.evaluations.means[each.evaluations.means == -105.0 - 0.1 * each.seed] = -115.0
+        each.evaluations.means[(3000, 6000)[each.seed] // 1000 - 1] = -110.0
+    (row,) = headline(runs)
+    assert (row.keepers, row.judged, row.watched) == (2, 2, (2000, 5000))
+    assert "kept by all, that is within 10% on average over the next 2,000 to 5,000 steps)" in seen(runs)[0]
+    assert (
+        " and kept it (that is within 10% on average over the next 5,000 steps); final return −115" in seen(runs[:1])[0]
+    )
+    assert summary_json(runs)["rows"][0]["watched"] == [2000, 5000]
 
 
 def test_a_run_without_a_whole_episode_is_told_all_the_same():
@@ -176,20 +195,23 @@ def several(method, reaches, **settings):
 
 def test_a_sentence_for_each_pair_and_how_far_to_trust_it():
     assert seen(study()) == [
-        "ppo+pa solved Car in 5 of 5 runs (median 5,000 steps; kept by all); ppo in 0 of 5 within 40,000; at least "
-        "6.67 times fewer steps than ppo; final return better, −104.2 against −200.2.",
-        "Brackets and “at least” are 95% intervals over the runs.",
+        "ppo+pa solved Car in 5 of 5 runs (median 5,000 steps; kept by all, that is within 10% on average over the "
+        "next 20,000 steps); ppo in 0 of 5 within 40,000; at least 6.67 times fewer steps than ppo; final return "
+        "better, −104.2 against −200.2.",
+        "“At least” is the end of a 95% interval over the runs.",
     ]
     assert len(seen(explored(study()))) == 2
     assert seen([]) == []
     assert seen([run("ppo+pa", 0, 4000), run("ppo", 0, None)]) == [
-        "ppo+pa solved Car after 4,000 steps and kept it; ppo did not within 40,000.",
+        "ppo+pa solved Car after 4,000 steps and kept it (that is within 10% on average over the next 20,000 steps); "
+        "ppo did not within 40,000.",
         "One run of a method shows no spread: take --seeds 5 before you trust a difference.",
     ]
     nobody = seen(several("ppo+pa", [None] * 5) + several("ppo", [None] * 5))[0]
     assert nobody.startswith("ppo+pa solved Car in 0 of 5 runs within 40,000 steps, ppo in 0 of 5 within 40,000; final")
     few = seen(several("ppo+pa", [4000, None, None]) + several("ppo", [None] * 3))[0]
-    assert "in 1 of 3 runs (kept); ppo in 0 of 3 within 40,000; too few runs got there to compare the steps." in few
+    assert "in 1 of 3 runs (kept, that is within 10% on average over the next 20,000 steps); ppo in 0 of 3 wit" in few
+    assert few.endswith("; ppo in 0 of 3 within 40,000; too few runs got there to compare the steps.")
     no_goal = several("ppo+pa", [4000] * 5, threshold=None) + several("ppo", [None] * 5, threshold=None)
     assert seen(no_goal)[0] == "ppo+pa ends Car at −105.2 against −200.2 of ppo (better)."
 
@@ -199,16 +221,58 @@ def test_three_of_three_against_none_is_said_without_claiming_more():
     runs = several("ppo+pa", [2000, 4000, 6000], steps=8000) + several("dqn+pa", [4000, 4000, 8000], steps=8000)
     runs += several("ppo", [None] * 3, steps=8000) + several("dqn", [None] * 3, steps=8000)
     first, second, caveat = seen(runs)
-    assert first.startswith(
-        "ppo+pa solved Car in 3 of 3 runs (median 4,000 steps; kept by all); ppo in 0 of 3 within 8,00"
+    assert first == (
+        "dqn+pa solved Car in 3 of 3 runs (median 4,000 steps; kept by 2 of the 2 that ran on, that is within 10% on "
+        "average over the next 4,000 steps); dqn in 0 of 3 within 8,000; too few runs to tell how many times faster."
     )
-    assert second == (
-        "dqn+pa solved Car in 3 of 3 runs (median 4,000 steps; kept by 2 of the 2 that ran on long enough to tell); "
-        "dqn in 0 of 3 within 8,000; the interval of the speed-up still reaches 1."
+    assert second.startswith(
+        "ppo+pa solved Car in 3 of 3 runs (median 4,000 steps; kept by all, that is within 10% on a"
     )
-    assert caveat.endswith("3 runs are too few to call a final return better or worse, 4 may do.")
+    assert second.endswith("ppo in 0 of 3 within 8,000; too few runs to tell how many times faster.")
+    assert caveat == "3 runs are too few for intervals, or to call anything better or worse, 5 may do."
     assert not any(word in "".join(seen(runs)) for word in ("better,", "unclear", "no clear", "unknown share"))
     assert "too few runs" in table(headline(runs))
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_few_runs_have_a_range_and_no_bound(n):
+    """Neither "95%" nor "at least": of so few runs only what they were, and the ratio of their medians."""
+    reaches = [4000, 6000, 5000, 7000][:n]
+    runs = several("ppo+pa", reaches) + several("ppo", [20_000] * n) + several("dqn", [None] * n)
+    dqn, ppo, ours = headline(runs)
+    assert [row.spread for row in (dqn, ppo, ours)] == ["range"] * 3
+    assert ours.steps_to_threshold == (np.median(reaches), min(reaches), max(reaches))
+    assert dqn.steps_to_threshold == (math.inf, math.inf, math.inf)
+    assert (ours.final.low, ours.final.high) == pytest.approx((-105.0 - 0.1 * (n - 1), -105.0))
+    assert (ours.speed_ups["ppo"].value, ours.improvement["dqn"].value) == (20_000 / np.median(reaches), 1.0)
+    for found in (*ours.speed_ups.values(), *ours.improvement.values(), *ours.gaps.values()):
+        assert np.isnan(found[1:]).all()
+    assert set(ours.verdicts.values()) == {"unclear"}
+    text = table(headline(runs))
+    assert f"{np.median(reaches):,.0f} ({min(reaches):,} to {max(reaches):,})" in text
+    assert "(low to high): range of the runs, fewer than 5" in text
+    told = " ".join(seen(runs))
+    assert " times fewer steps in the median than ppo." in told
+    for claim in ("95%", "at least", "["):
+        assert claim not in text + told
+    assert summary_json(runs)["rows"][2]["spread"] == "range"
+    assert headline(study())[0].spread == "interval"
+    assert headline(runs[:1])[0].spread == "none"
+
+
+def test_a_narrow_terminal_gets_a_block_for_each_method():
+    wide, narrow = table(headline(study())), table(headline(study()), 40)
+    assert max(map(len, narrow.splitlines())) <= 40
+    assert "…" not in narrow
+    for line in ("ppo+pa", "  never: 0/5", "  kept: 5/5", "  speed-up: ≥ 6.67×"):
+        assert line in narrow.splitlines()
+    assert "  steps to threshold: 5,000" in narrow
+    squeezed = " ".join(narrow.split())
+    for fact in ("5,000 [4,000, 6,000]", "−104.2 [", "5/5", "> 40,000"):
+        assert fact in wide
+        assert fact in squeezed
+    alone = table(headline(explored(study())), 40)
+    assert max(map(len, alone.splitlines())) <= 40
 
 
 def test_every_task_is_told_and_of_many_the_clearest():

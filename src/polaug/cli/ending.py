@@ -15,7 +15,7 @@ from polaug.errors import PolaugError
 from polaug.study.results import Run, read_run
 from polaug.study.runner import Failure, StudyOutcome, run_study
 from polaug.study.study import Study
-from polaug.study.wording import WIDTH, counted
+from polaug.study.wording import counted
 
 
 def run_and_tell(
@@ -80,10 +80,10 @@ def _without_model(runs: list[Run]) -> str:
 
 
 def _width() -> float:
-    """Columns of the table: at least 80, as many as the terminal has, and in a file as many as it needs."""
+    """Columns of the table: as many as the terminal has, and in a file as many as it needs."""
     if "COLUMNS" not in os.environ and not sys.stdout.isatty():
         return math.inf
-    return max(WIDTH, shutil.get_terminal_size().columns)
+    return shutil.get_terminal_size().columns
 
 
 def _tell(runs: list[Run], outcome: StudyOutcome) -> list[str]:

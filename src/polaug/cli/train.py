@@ -165,7 +165,8 @@ def _model(file: Path) -> str:
 
 def _solved(result: Any) -> str:
     """When the threshold was first reached, and whether the level was kept."""
-    from polaug.study.survival import kept
+    from polaug.study.survival import kept, watched
+    from polaug.study.wording import tolerance
 
     steps, means = result.evaluations.steps, result.evaluations.means
     if result.threshold is None:
@@ -173,5 +174,6 @@ def _solved(result: Any) -> str:
     good, goal = steps[means >= result.threshold], number(result.threshold)
     if not len(good):
         return f", never solved ({goal})"
-    after = {True: " and kept", False: " but lost again", None: ""}[kept(steps, means, result.threshold)]
+    still, seen = kept(steps, means, result.threshold), watched(steps, means, result.threshold)
+    after = "" if still is None else f" {'and kept' if still else 'but lost again'}, {tolerance((seen, seen), still)}"
     return f", first solved ({goal}) after {int(good[0]):,} steps{after}"

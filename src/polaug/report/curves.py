@@ -10,7 +10,7 @@ import numpy as np
 from polaug.report.digits import short
 from polaug.report.grids import AXES, Grid, evaluations, training
 from polaug.study.results import Run
-from polaug.study.statistics import curve
+from polaug.study.statistics import LEAST_RUNS, curve
 
 _FEW, _MANY = 200, 500
 
@@ -34,7 +34,8 @@ def curves(runs: Sequence[Run], samples: int) -> dict[str, dict[str, Any]]:
 def bands(values: Any, samples: int = _MANY) -> dict[str, tuple[Any, Any, Any]]:
     """Centre, low and high (points,) of values (seeds, points) by each statistic; low and high are NaN for one seed.
 
-    NaN: that seed does not count at that point.
+    Around the interquartile mean is its interval, or, where there are too few seeds for one, the lowest and the highest
+    of them. NaN: that seed does not count at that point.
     """
     patterns, which = np.unique(np.isfinite(values), axis=1, return_inverse=True)
     made = {name: np.full((3, values.shape[1]), np.nan) for name in ("mean", "iqm")}
@@ -44,6 +45,8 @@ def bands(values: Any, samples: int = _MANY) -> dict[str, tuple[Any, Any, Any]]:
         mean, spread = same.mean(axis=0), same.std(axis=0, ddof=1) if len(same) > 1 else np.nan
         made["mean"][:, points] = mean, mean - spread, mean + spread
         made["iqm"][:, points] = curve(same, "iqm", repetitions=samples)
+        if 1 < len(same) < LEAST_RUNS:
+            made["iqm"][1:, points] = same.min(axis=0), same.max(axis=0)
     return {name: (centre, low, high) for name, (centre, low, high) in made.items()}
 
 

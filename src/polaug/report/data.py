@@ -54,6 +54,7 @@ def _task(name: str, mine: list[Run], order: list[str], samples: int) -> dict[st
         "explored": led and any("agent" in run.episodes.actors for run in mine),
         "samples": samples,
         "seeds": max(map(len, by_method.values())),
+        "fewest": min(map(len, by_method.values())),
         "curves": {k: curves(same, samples) for k, same in by_method.items()},
         "choices": {k: found for k, same in by_method.items() if (found := choices(same))},
         "heat": {k: run for k, run in drawn.items() if run is not None},

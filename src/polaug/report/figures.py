@@ -61,7 +61,7 @@ def _stems(folder: Path, task: str) -> tuple[Path, Path]:
 
 
 def _curves(task: str, runs: list[Run], order: list[str]) -> Figure:
-    """The agent alone by steps and training returns by episode, as in the paper: interquartile means, intervals."""
+    """The agent alone by steps and training returns by episode, as in the paper: interquartile means and `bands`."""
     kinds = [
         (evaluations, "steps", "environment steps", "the agent alone"),
         (training, "episodes", "episode", "training"),

@@ -9,7 +9,9 @@ from typing import Any
 from polaug.report.digits import shown
 from polaug.report.summary import Group
 from polaug.report.tables import explored_table, headline_table
+from polaug.study.statistics import LEAST_RUNS
 from polaug.study.summary import Headline
+from polaug.study.survival import KEEP_STEPS, KEEP_TOLERANCE
 
 _AXES = {"default": "default", "steps": "steps", "episodes": "episodes", "seconds": "time"}
 _STATISTICS = {"iqm": "interquartile mean", "mean": "mean ± std"}
@@ -70,8 +72,14 @@ def _read(rows: Sequence[Headline]) -> str:
                      "the budget).")  # fmt: skip
     if compared:
         words.append("Chance to be better: that a run ends higher than one of the other’s.")
-    if several:
-        words.append("Small print: 95 % intervals.")
+    spreads = {row.spread for row in rows}
+    few = f"range of the runs; {LEAST_RUNS} are the fewest for a 95 % interval" if "range" in spreads else ""
+    if "interval" in spreads:
+        words.append(
+            f"Small print: 95 % interval{f', or, of fewer than {LEAST_RUNS} runs, their range' if few else ''}."
+        )
+    elif few:
+        words.append(f"Small print: {few}.")
     return f'<p class="soft">{" ".join(words)}</p>' if words else ""
 
 
@@ -79,10 +87,11 @@ def _read_goal(several: bool) -> str:
     median = ": median over seeds, those that never do counted as such" if several else ""
     words = f"Steps until the agent’s own deterministic policy reaches the threshold{median}. Kept it: "
     if several:
-        words += "of those that did and were seen afterwards, how many stayed"
+        words += "of those that did and were seen afterwards, how many were"
     else:
-        words += "whether it then stayed"
-    return f"{words} within a tenth of the threshold for the next 20,000 steps."
+        words += "whether it was"
+    until = f"the next {KEEP_STEPS:,} steps, or what was left of the run"
+    return f"{words} at most {100 * KEEP_TOLERANCE:.0f} % of the threshold below it, on average over {until}."
 
 
 def overall_section(data: dict[str, Any]) -> str:
@@ -91,6 +100,7 @@ def overall_section(data: dict[str, Any]) -> str:
         return ""
     tasks = len(data["overall"]["tasks"])
     rows = len(data["overall"]["scores"])
+    known = all(row["value"][1] is not None for row in data["overall"]["scores"])
     words = "; ".join(
         f"{data['methods'][row['method']]['name']} {shown(row['value'][0])}" for row in data["overall"]["scores"]
     )
@@ -98,7 +108,7 @@ def overall_section(data: dict[str, Any]) -> str:
 <div class="heading"><h2 id="overall">Over {tasks} tasks</h2>
 <p class="soft">the agent in the last tenth of each run; 0 is the worst ever seen on a task, 1 the threshold</p></div>
 <div class="pair">
-<figure class="card"><h3>Interquartile mean with 95 % interval</h3>
+<figure class="card"><h3>Interquartile mean{" with 95 % interval" if known else ""}</h3>
 <div class="plot waiting" data-overall="scores" role="img"
  aria-label="{escape(f"Interquartile means over tasks: {words}.")}"
  style="height:{max(15, 3.5 + 1.75 * rows)}rem"></div></figure>
@@ -135,7 +145,12 @@ def _curve(k: int, task: dict[str, Any], kind: str) -> str:
         if task["explored"]:
             words += " The strips below the axis are filled while the explorer acts, and bare once the agent does."
     if task["seeds"] > 1:
-        words += f" Bands: 95 % intervals of the interquartile mean ({task['samples']} bootstrap samples), or one std."
+        around = f"95 % intervals of the interquartile mean ({task['samples']} bootstrap samples)"
+        if task["seeds"] < LEAST_RUNS:
+            around = "from the lowest run to the highest"
+        elif task["fewest"] < LEAST_RUNS:
+            around += f", of fewer than {LEAST_RUNS} runs from the lowest to the highest"
+        words += f" Bands: {around}; around the mean one standard deviation."
     tall = kind == "training" and task["explored"]
     rows = f' style="--rows:{len(task["methods"])}"' if tall else ""
     return f"""<figure class="card"><h3>{title}</h3>

@@ -22,14 +22,16 @@ Cell = tuple[str, Any]
 def headline_rows(headlines: Sequence[Headline]) -> list[list[Any]]:
     """The headline as a table for machines, one row for each comparison with a baseline."""
     head = [
-        "task", "method", "seeds", "steps_to_threshold", "low", "high", "share_never", "kept", "judged", "final_iqm",
-        "final_low", "final_high", "first_episodes", "first_iqm", "first_low", "first_high", "baseline", "speed_up",
-        "speed_up_low", "speed_up_high", "improvement", "improvement_low", "improvement_high",
+        "task", "method", "seeds", "steps_to_threshold", "low", "high", "share_never", "kept", "judged",
+        "watched_least", "watched_most", "spread", "final_iqm", "final_low", "final_high", "first_episodes",
+        "first_iqm", "first_low", "first_high", "baseline", "speed_up", "speed_up_low", "speed_up_high",
+        "improvement", "improvement_low", "improvement_high",
     ]  # fmt: skip
     rows: list[list[Any]] = [head]
     for row in headlines:
         start = [row.task, row.method, row.seeds, *row.steps_to_threshold, row.share_never, row.kept, row.judged,
-                 *row.final, row.first_episodes, row.first_100, *row.first_interval]  # fmt: skip
+                 *row.watched, row.spread, *row.final, row.first_episodes, row.first_100,
+                 *row.first_interval]  # fmt: skip
         for baseline in _baselines(row) or [""]:
             compared = [table.get(baseline) or _UNKNOWN for table in (row.speed_ups, row.improvement)]
             rows.append([_written(value) for value in (*start, baseline, *compared[0], *compared[1])])
@@ -74,11 +76,15 @@ def _goal_cells(row: Headline, lone: bool) -> list[Cell]:
 
 
 def _kept(row: Headline, lone: bool) -> str:
-    if lone and row.kept is not None:
-        return {0.0: "no", 1.0: "yes"}.get(row.kept, "–")
-    if row.judged and row.judged != row.reached:  # beside "3 of 3 got there" a bare "2 of 2" reads as a slip
-        return f'{row.keepers} of the {row.judged} <span class="range">that ran on long enough</span>'
-    return keeping(row)
+    if row.kept is None:
+        return keeping(row)
+    steps = " to ".join(dict.fromkeys(map(shown, row.watched)))
+    over = f' <span class="range">over the next {steps} steps</span>'
+    if lone:
+        return {0.0: "no", 1.0: "yes"}.get(row.kept, "–") + over
+    if row.judged != row.reached:  # beside "3 of 3 got there" a bare "2 of 2" reads as a slip
+        return f"{row.keepers} of the {row.judged} that ran on{over}"
+    return keeping(row) + over
 
 
 def _against_head(goal: bool) -> str:
@@ -157,7 +163,9 @@ def _against(row: Headline, name: str) -> str:
     parts = []
     if (faster := row.speed_ups.get(name)) is not None:
         words = ratio(faster)
-        if words == "?":
+        if row.seeds > 1 and faster.value in (0.0, math.inf) and math.isnan(faster.low):
+            parts.append(UNCLEAR)
+        elif words == "?":
             never = {math.inf: "it never got there", 0.0: "never got there"}
             parts.append(never.get(faster.value, "neither in time"))
         elif words == UNCLEAR:
@@ -166,8 +174,8 @@ def _against(row: Headline, name: str) -> str:
             bounded = 0.0 < faster.value < math.inf  # otherwise the ratio itself is the bound
             parts.append(f"<b>{words.split(' [')[0]}</b> {_range(faster.low, faster.high) if bounded else ''}".rstrip())
     if (better := row.improvement.get(name)) is not None:
-        value, low, high = (100 * number for number in better)
-        parts.append(f"<b>{value:.0f} %</b> {_range(low, high)}")
+        value, low, high = (round(100 * number, 0) for number in better)
+        parts.append(f"<b>{value:.0f} %</b> {_range(low, high)}".rstrip())
     return " · ".join(parts)
 
 

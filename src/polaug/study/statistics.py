@@ -1,8 +1,9 @@
 """Statistics of a few seeds: interquartile means, stratified bootstrap intervals, who is better. Arrays in and out.
 
 Scores are (seeds,) for one task, (seeds, tasks), or a list of NumPy arrays, one of seeds per task, where tasks have
-different numbers of them. Intervals are percentile bootstraps in which every task keeps its own seeds. One seed says
-nothing about others: its interval is (nan, nan), not a point. Times that a run may never reach are in survival.py.
+different numbers of them. Intervals are percentile bootstraps in which every task keeps its own seeds; that of who is
+better is Newcombe's. Fewer than LEAST_RUNS runs of a task say too little about others: their interval is (nan, nan).
+Times that a run may never reach are in survival.py.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+from scipy.stats import norm
 
 from polaug.checks import choice, whole
 from polaug.errors import invalid
@@ -24,6 +27,8 @@ Scores = ArrayLike | Sequence[FloatArray]
 
 REPETITIONS = 2000
 LEVEL = 0.95
+LEAST_RUNS = 5
+"""Fewer runs of a method on a task have no interval: nominal 95% from 2, 3, 4 runs hold 50, 75, 85% of the time."""
 _CHUNK = 4_000_000  # numbers held at a time while curves are resampled
 
 
@@ -57,7 +62,7 @@ def bootstrap_interval(
     """The interval of `statistic` over all runs, when each task's seeds are drawn again with replacement."""
     strata = stratified("scores", scores)
     rng = generator(repetitions, seed)
-    if any(len(each) < 2 for each in strata):
+    if not enough(level, *strata):
         return np.nan, np.nan
     drawn = np.concatenate([resampled(each, rng, repetitions) for each in strata], axis=1)
     return percentiles(statistic(drawn, axis=1), level)
@@ -82,7 +87,7 @@ def difference(
     strata_x, strata_y = _same_tasks(x, y)
     rng = generator(repetitions, seed)
     value = float(statistic(np.concatenate(strata_x), axis=0) - statistic(np.concatenate(strata_y), axis=0))
-    if any(len(each) < 2 for each in strata_x + strata_y):
+    if not enough(level, *strata_x, *strata_y):
         return Estimate(value, np.nan, np.nan)
     drawn_x, drawn_y = (
         np.concatenate([resampled(each, rng, repetitions) for each in strata], axis=1)
@@ -120,7 +125,7 @@ def curve(
     if rows.ndim != 2:
         raise invalid("values", "must be (seeds, points)", rows, "Stack one row per seed.")
     centre = np.asarray(statistic(rows, axis=0), dtype=np.float64)
-    if len(rows) < 2:
+    if not enough(level, rows):
         unknown = np.full(len(centre), np.nan)
         return centre, unknown, unknown.copy()
     drawn = generator(repetitions, seed).integers(len(rows), size=(repetitions, len(rows)))
@@ -133,30 +138,34 @@ def curve(
     return centre, low, high
 
 
-def probability_of_improvement(
-    x: Scores, y: Scores, *, repetitions: int = REPETITIONS, seed: int = 0, level: float = LEVEL
-) -> Estimate:
-    """The probability that a run of x beats a run of y on the same task, averaged over tasks; a tie counts half."""
+def probability_of_improvement(x: Scores, y: Scores, *, level: float = LEVEL) -> Estimate:
+    """The probability that a run of x beats a run of y on the same task, averaged over tasks; a tie counts half.
+
+    Its interval is Newcombe's (2006, method 5): all θ that are less than z standard errors away from what was seen,
+    with the standard error that θ itself implies. Unlike a bootstrap it has a width where every run of x beats every
+    run of y. Of several tasks the variances add up as if all of them had the same θ, which errs on the wide side.
+    """
     strata_x, strata_y = _same_tasks(x, y)
-    return improvement(strata_x, strata_y, repetitions=repetitions, seed=seed, level=level)
+    pairs = list(zip(strata_x, strata_y, strict=True))
+    value = float(np.mean([((a[:, None] > b) + 0.5 * (a[:, None] == b)).mean() for a, b in pairs]))
+    if not enough(level, *strata_x, *strata_y):
+        return Estimate(value, np.nan, np.nan)
+    z = float(norm.ppf(0.5 + level / 2.0))
+
+    def excess(theta: float) -> float:
+        variance = sum(_win_variance(theta, len(a), len(b)) for a, b in pairs) / len(pairs) ** 2
+        return (theta - value) ** 2 - z**2 * float(variance)
+
+    inner = min(max(value, 1e-9), 1.0 - 1e-9)  # at 0 and 1 there is no variance, and so no change of sign
+    low = 0.0 if value == 0.0 else float(brentq(excess, 0.0, inner))
+    high = 1.0 if value == 1.0 else float(brentq(excess, inner, 1.0))
+    return Estimate(value, low, high)
 
 
-def improvement(
-    strata_x: Sequence[FloatArray], strata_y: Sequence[FloatArray], *, repetitions: int, seed: int, level: float
-) -> Estimate:
-    """`probability_of_improvement` of checked arrays, which may hold infinities."""
-    rng = generator(repetitions, seed)
-    total, samples = 0.0, np.zeros(repetitions)
-    for one, other in zip(strata_x, strata_y, strict=True):
-        # Wins (n, m); a bootstrap sample is how often each seed was drawn, so that it costs two small products.
-        wins = (one[:, None] > other) + 0.5 * (one[:, None] == other)
-        total += float(wins.mean())
-        samples += np.einsum("bi,ij,bj->b", shares(len(one), rng, repetitions), wins,
-                             shares(len(other), rng, repetitions), optimize=True)  # fmt: skip
-    tasks = len(strata_x)
-    if any(len(each) < 2 for each in (*strata_x, *strata_y)):
-        return Estimate(total / tasks, np.nan, np.nan)
-    return Estimate(total / tasks, *percentiles(samples / tasks, level))
+def _win_variance(theta: float, n: int, m: int) -> float:
+    """Of the share of pairs that n runs win against m, if a run wins with probability θ."""
+    more = (n + m) / 2.0 - 1.0
+    return theta * (1.0 - theta) / (n * m) * (1.0 + more * ((1.0 - theta) / (2.0 - theta) + theta / (1.0 + theta)))
 
 
 def performance_profile(
@@ -167,7 +176,7 @@ def performance_profile(
     rng = generator(repetitions, seed)
     above = [each[:, None] > limits for each in strata]
     centre = np.mean([each.mean(axis=0) for each in above], axis=0)
-    if any(len(each) < 2 for each in strata):
+    if not enough(level, *strata):
         unknown = np.full(len(limits), np.nan)
         return centre, unknown, unknown.copy()
     samples = np.mean([shares(len(each), rng, repetitions) @ each for each in above], axis=0)
@@ -208,6 +217,13 @@ def generator(repetitions: int, seed: int) -> np.random.Generator:
     return np.random.default_rng(whole("seed", seed, 0))
 
 
+def enough(level: float, *strata: FloatArray) -> bool:
+    """Whether each of the samples is large enough for an interval."""
+    if not 0.0 < level < 1.0:
+        raise invalid("level", "must lie between 0 and 1", level, "Pass for example 0.95.")
+    return min(map(len, strata)) >= LEAST_RUNS
+
+
 def resampled(values: FloatArray, rng: np.random.Generator, repetitions: int) -> FloatArray:
     """(repetitions, n) values drawn with replacement."""
     return np.asarray(values[rng.integers(len(values), size=(repetitions, len(values)))])
@@ -226,8 +242,6 @@ def percentiles(samples: FloatArray, level: float) -> tuple[float, float]:
 
 def percentiles_along(samples: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
     """`percentiles` of each column; ranks are rounded outwards and not interpolated, so that infinities survive."""
-    if not 0.0 < level < 1.0:
-        raise invalid("level", "must lie between 0 and 1", level, "Pass for example 0.95.")
     tail, last = (1.0 - level) / 2.0, len(samples) - 1
     low, high = int(np.floor(tail * last)), int(np.ceil((1.0 - tail) * last))
     ordered = np.sort(samples, axis=0)

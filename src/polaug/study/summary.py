@@ -16,8 +16,16 @@ import numpy as np
 
 from polaug.errors import invalid
 from polaug.study.results import FORMAT, Run
-from polaug.study.statistics import Estimate, difference, estimate, probability_of_improvement, verdict
-from polaug.study.survival import area_under_first, censored_median, kept, speed_up, steps_to_threshold
+from polaug.study.statistics import (
+    LEAST_RUNS,
+    LEVEL,
+    Estimate,
+    difference,
+    estimate,
+    probability_of_improvement,
+    verdict,
+)
+from polaug.study.survival import area_under_first, censored_median, kept, speed_up, steps_to_threshold, watched
 
 FIRST_EPISODES = 100
 """The paper shows these."""
@@ -30,7 +38,11 @@ NOT_WORSE_MARGIN = 0.05
 
 @dataclass(frozen=True)
 class Headline:
-    """One method on one task. Intervals are of 95%; `inf` is beyond the budget, `nan` unknown."""
+    """One method on one task; `inf` is beyond the budget, `nan` unknown.
+
+    What stands around a number is its 95% interval, or the range of fewer than LEAST_RUNS runs; `spread` says which.
+    Comparisons of so few runs have nothing around them.
+    """
 
     task: str
     method: str
@@ -47,6 +59,8 @@ class Headline:
     """The share of the `judged` that stayed within a tenth of it for the next 20,000 steps, as far as was seen."""
     judged: int
     """Of those seeds the ones that were evaluated again after they had reached it."""
+    watched: tuple[int, int]
+    """The fewest and the most steps that one of the `judged` was seen for after it had reached it; (0, 0) if none."""
     first_100: float
     """Interquartile mean over seeds of the mean training return of the first `first_episodes`, whoever drove."""
     first_interval: tuple[float, float]
@@ -64,6 +78,11 @@ class Headline:
     """Its final level minus a baseline's."""
     verdicts: Mapping[str, str] = field(default_factory=dict)
     """`better`, `worse`, `not worse` or `unclear` than a baseline at the end; see `statistics.verdict`."""
+
+    @property
+    def spread(self) -> str:
+        """What stands around the numbers: `interval`, `range`, or of one run `none`."""
+        return "none" if self.seeds < 2 else "range" if self.seeds < LEAST_RUNS else "interval"
 
     @property
     def share_never(self) -> float | None:
@@ -125,9 +144,9 @@ def summary_json(runs: Iterable[Run], baselines: Sequence[str] | None = None) ->
     """The headlines as plain data for a JSON file: unknown is null, beyond the budget the string "inf"."""
     rows = []
     for row in headline(runs, baselines):
-        content = asdict(row) | {"share_never": row.share_never, "keepers": row.keepers}
+        content = asdict(row) | {"share_never": row.share_never, "keepers": row.keepers, "spread": row.spread}
         rows.append({name: _plain(value) for name, value in content.items()})
-    return {"format": FORMAT, "level": 0.95, "rows": rows}
+    return {"format": FORMAT, "level": LEVEL, "rows": rows}
 
 
 @dataclass(frozen=True)
@@ -138,6 +157,7 @@ class _Cell:
     times: list[int]
     reached: list[bool]
     keeps: list[bool]
+    watched: list[int]
     finals: list[float]
 
 
@@ -155,7 +175,10 @@ def _headline(
     method: str, cells: Mapping[str, _Cell], names: list[str], threshold: float | None, budget: int, episodes: int
 ) -> Headline:
     cell = cells[method]
-    first = estimate([area_under_first(run.returns, episodes) for run in cell.runs]) if episodes else UNKNOWN
+    firsts = [area_under_first(run.returns, episodes) for run in cell.runs] if episodes else []
+    first = _with_range(estimate(firsts), firsts) if firsts else UNKNOWN
+    times = [time if reached else np.inf for time, reached in zip(cell.times, cell.reached, strict=True)]
+    median = censored_median(cell.times, np.array(cell.reached)) if times else UNKNOWN
     shares = [_explored(run) for run in cell.runs]
 
     def against(compare: Callable[[_Cell, _Cell], Estimate], has: Callable[[_Cell], list[Any]]) -> dict[str, Estimate]:
@@ -165,10 +188,11 @@ def _headline(
     return Headline(
         cell.runs[0].task, method, cell.runs[0].kind, len(cell.runs), threshold, budget,
         reached=sum(cell.reached) if cell.times else None,
-        steps_to_threshold=censored_median(cell.times, np.array(cell.reached)) if cell.times else UNKNOWN,
+        steps_to_threshold=_with_range(median, times),
         kept=float(np.mean(cell.keeps)) if cell.keeps else None, judged=len(cell.keeps),
+        watched=(min(cell.watched, default=0), max(cell.watched, default=0)),
         first_100=float(first.value), first_interval=(first.low, first.high), first_episodes=episodes,
-        final=estimate(cell.finals) if cell.finals else UNKNOWN,
+        final=_with_range(estimate(cell.finals), cell.finals) if cell.finals else UNKNOWN,
         explorer_share=float(np.mean(shares)),
         speed_ups=against(
             lambda a, b: speed_up(a.times, np.array(a.reached), b.times, np.array(b.reached)), lambda each: each.times
@@ -182,8 +206,13 @@ def _headline(
     )  # fmt: skip
 
 
+def _with_range(found: Estimate, values: Sequence[float]) -> Estimate:
+    """Runs too few for an interval have a range."""
+    return Estimate(found.value, min(values), max(values)) if 1 < len(values) < LEAST_RUNS else found
+
+
 def _cell(runs: list[Run], threshold: float | None, budget: int) -> _Cell:
-    cell = _Cell(runs, [], [], [], [])
+    cell = _Cell(runs, [], [], [], [], [])
     for run in runs:
         if run.evaluations is None:
             continue
@@ -196,7 +225,9 @@ def _cell(runs: list[Run], threshold: float | None, budget: int) -> _Cell:
         cell.times.append(time if reached else budget)
         cell.reached.append(reached)
         keeps = kept(steps, levels, threshold)
-        cell.keeps.extend([] if keeps is None else [keeps])
+        if keeps is not None:
+            cell.keeps.append(keeps)
+            cell.watched.append(watched(steps, levels, threshold))
     return cell
 
 

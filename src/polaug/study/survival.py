@@ -1,7 +1,8 @@
 """Steps until the threshold, with runs that never got there counted as censored: neither dropped nor called solved.
 
 A run gives a time and whether the threshold was `reached` then; if not, the time is how long was looked. Medians are
-Kaplan and Meier's, intervals are bootstraps over runs (Efron, 1981). `inf` means beyond what was observed.
+Kaplan and Meier's, intervals are bootstraps over LEAST_RUNS runs or more (Efron, 1981). `inf` means beyond what was
+observed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from polaug.checks import finite, whole
 from polaug.errors import invalid
-from polaug.study.statistics import LEVEL, REPETITIONS, Estimate, FloatArray, finite_array, generator, percentiles
+from polaug.study.statistics import (
+    LEVEL,
+    REPETITIONS,
+    Estimate,
+    FloatArray,
+    enough,
+    finite_array,
+    generator,
+    percentiles,
+)
 
 KEEP_STEPS = 20_000
 """Steps after the threshold over which the level must be kept."""
@@ -42,6 +52,13 @@ def kept(steps: ArrayLike, values: ArrayLike, threshold: float, *, over: int = K
     return bool(after.mean() >= threshold - KEEP_TOLERANCE * abs(threshold))
 
 
+def watched(steps: ArrayLike, values: ArrayLike, threshold: float, *, over: int = KEEP_STEPS) -> int:
+    """For how many steps after the threshold was reached `kept` could look: `over`, or what was left of the run."""
+    at, _ = _evaluations(steps, values)
+    start, reached = steps_to_threshold(steps, values, threshold)
+    return int(min(over, at[-1] - start)) if reached else 0
+
+
 def area_under_first(returns: ArrayLike, episodes: int = 100) -> float:
     """The area under the first so many returns, per episode: their mean."""
     values = finite_array("returns", returns)
@@ -61,7 +78,7 @@ def censored_median(
     clock, events = _runs("times", times, "reached", reached)
     value = float(_medians(clock, events, np.ones((1, len(clock)), dtype=np.int64))[0])
     rng = generator(repetitions, seed)
-    if len(clock) < 2:
+    if not enough(level, clock):
         return Estimate(value, np.nan, np.nan)
     return Estimate(value, *percentiles(_medians(clock, events, _draws(len(clock), rng, repetitions)), level))
 
@@ -85,7 +102,7 @@ def speed_up(
     ones = (np.ones((1, len(each[0])), dtype=np.int64) for each in (a, b))
     mine, theirs = (float(_medians(*each, one)[0]) for each, one in zip((a, b), ones, strict=True))
     value = np.nan if np.isinf(mine) and np.isinf(theirs) else theirs / mine
-    if min(len(a[0]), len(b[0])) < 2:
+    if not enough(level, a[0], b[0]):
         return Estimate(value, np.nan, np.nan)
     rng = generator(repetitions, seed)
     samples_a, samples_b = (_medians(*each, _draws(len(each[0]), rng, repetitions)) for each in (a, b))

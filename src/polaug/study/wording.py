@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from math import comb
 
 from polaug.study.results import Run
-from polaug.study.statistics import LEVEL, Estimate
+from polaug.study.statistics import LEAST_RUNS, Estimate
 from polaug.study.summary import UNKNOWN, Headline, headline, own_baseline
+from polaug.study.survival import KEEP_TOLERANCE
 
 WIDTH = 80
 """Columns of a terminal that nobody has widened."""
 UNCLEAR = "too few runs to tell"
-"""A speed-up whose interval reaches 1, where one of the medians lies beyond the budget."""
+"""A speed-up whose interval reaches 1, or that has none, where one of the medians lies beyond the budget."""
 LINES = 6
 """Most sentences of a summary."""
 _NAME, _SHORTEST = 16, 8  # columns of a method's name
@@ -24,8 +25,15 @@ _SHOWN_ALONE = 3  # methods of a task that are compared with none
 
 
 def table(rows: Sequence[Headline], width: float = WIDTH) -> str:
-    """For each task a line on it and one per method; at most `width` columns, which may be infinite."""
-    return "\n\n".join("\n".join(_task(list(mine), width)) for _, mine in groupby(rows, key=lambda row: row.task))
+    """For each task a line on it and one per method, in a narrow terminal several; then how to read them.
+
+    At most `width` columns, which may be infinite.
+    """
+    tasks = ["\n".join(_task(list(mine), width)) for _, mine in groupby(rows, key=lambda row: row.task)]
+    signs = {"interval": "[low, high]: 95% interval over the runs",
+             "range": f"(low to high): range of the runs, fewer than {LEAST_RUNS}"}  # fmt: skip
+    legend = "; ".join(words for spread, words in signs.items() if any(row.spread == spread for row in rows))
+    return "\n\n".join([*tasks, *(["\n".join(_wrapped(legend, width))] if legend else [])])
 
 
 _Told = tuple[int, Headline, Headline | None]  # its place in its task, a method, whom it is compared with
@@ -75,7 +83,8 @@ def _pair(row: Headline, base: Headline) -> str:
         return f"{row.method} ends {row.task} at {ends} of {name} ({_SURE[verdict]})."
     if not row.reached and not base.reached:
         return f"{_solved(row)}, {_short(base)}; final return {ends} ({_SURE[verdict]})."
-    steps = faster(row.speed_ups[name], name) if row.seeds > 1 and base.seeds > 1 else ""
+    several, few = min(row.seeds, base.seeds) > 1, min(row.seeds, base.seeds) < LEAST_RUNS
+    steps = (guessed if few else faster)(row.speed_ups[name], name) if several else ""
     final = f"final return {_SURE[verdict]}, {ends}" if verdict in ("better", "worse") else ""
     return "; ".join(part for part in (f"{_solved(row)}; {_short(base)}", steps, final) if part) + "."
 
@@ -90,13 +99,17 @@ def _caveat(told: Sequence[_Told], lines: Sequence[str]) -> list[str]:
         return []
     if fewest == 1:
         return ["One run of a method shows no spread: take --seeds 5 before you trust a difference."]
-    enough = next(many for many in range(2, 99) if comb(2 * many, many) >= 2 / (1.0 - LEVEL))
-    bounded = any("[" in line or "at least" in line for line in lines)
-    words = ["brackets and “at least” are 95% intervals over the runs"] if bounded else []
-    if fewest < enough:
-        words.append(f"{fewest} runs are too few to call a final return better or worse, {enough} may do")
+    signs = {"brackets": any("[" in line for line in lines), "“at least”": any("at least" in line for line in lines)}
+    there = " and ".join(name for name, used in signs.items() if used)
+    is_ = "is the end of a 95% interval" if there == "“at least”" else "are 95% intervals"
+    words = [f"{there} {is_} over the runs"] if there else []
+    if fewest < LEAST_RUNS:
+        words.append(
+            f"{fewest} runs are too few for intervals, or to call anything better or worse, {LEAST_RUNS} may do"
+        )
     text = "; ".join(words)
-    return [f"{text[:1].upper()}{text[1:]}."] if text else []
+    first = 2 if text.startswith("“") else 1
+    return [f"{text[:first].upper()}{text[first:]}."] if text else []
 
 
 def _clarity(row: Headline) -> tuple[float, ...]:
@@ -123,14 +136,18 @@ def number(value: float) -> str:
     return "0" if text == "-0" else text.replace("-", "−")
 
 
-def interval(found: Estimate, beyond: float = math.inf) -> str:
-    """`value [low, high]`; what lies beyond the budget is `> budget`, an unknown interval is left out."""
+def interval(found: Estimate, beyond: float = math.inf, spread: str = "interval") -> str:
+    """`value [low, high]`, or `value (low to high)` if that is the range of the runs.
+
+    What lies beyond the budget is `> budget`; an unknown interval is left out.
+    """
     if math.isnan(found.value):
         return "–"
     value, low, high = (f"> {number(beyond)}" if each == math.inf else number(each) for each in found)
     if math.isnan(found.low) or found.low == math.inf:
         return value
-    return f"{value} [{low}, {high}]".replace("[> ", "[>").replace(", > ", ", >")
+    low, high = (each.replace("> ", ">") for each in (low, high))
+    return f"{value} ({low} to {high})" if spread == "range" else f"{value} [{low}, {high}]"
 
 
 def ratio(found: Estimate) -> str:
@@ -171,6 +188,21 @@ def faster(found: Estimate, baseline: str) -> str:
     return f"{number(found.value)} {words} {baseline}{bounds}{_OPEN if open_ else ''}"
 
 
+def guessed(found: Estimate, baseline: str) -> str:
+    """The speed-up of too few runs: the ratio of their medians, which is no more than that."""
+    if math.isnan(found.value):
+        return faster(found, baseline)
+    if found.value in (0.0, math.inf):
+        return f"too few runs to tell how many times {'faster' if found.value else 'slower'}"
+    return faster(Estimate(found.value, math.nan, math.nan), baseline).replace(" steps", " steps in the median", 1)
+
+
+def tolerance(watched: tuple[int, int], kept: bool = True) -> str:
+    """What it means to keep a level, or to lose it, that was then seen for so many steps, at least and at most."""
+    steps = " to ".join(dict.fromkeys(map(number, watched)))
+    return f"that is {'' if kept else 'not '}within {KEEP_TOLERANCE:.0%} on average over the next {steps} steps"
+
+
 def keeping(row: Headline) -> str:
     """How many of those that reached the threshold kept it, as `2 of 3`; a dash if nobody can tell."""
     return f"{row.keepers} of {row.judged}" if row.judged else "–"
@@ -183,24 +215,43 @@ def _task(mine: list[Headline], width: float) -> list[str]:
     seeds = "1 seed" if counts == [1] else f"{' to '.join(map(str, {counts[0]: 0, counts[-1]: 0}))} seeds"
     title = f"{first.task}: {goal}, {seeds}, {number(first.budget)} steps"
     if all(math.isnan(row.final.value) for row in mine):
-        heads = f"{'method':{_NAME}} mean return of the first {first.first_episodes} episodes"
-        levels = (f"{_fit(row.method, _NAME)} {interval(_first(row))}" for row in mine)
-        return [_cut(title, width), heads, *(_cut(line, width) for line in levels)]
-    cells = [("method", "steps to threshold", "never", "kept", "final return", "speed-up"), *map(_row, mine)]
+        cells: list[tuple[str, ...]] = [("method", f"mean return of the first {first.first_episodes} episodes")]
+        cells += [(row.method, interval(_first(row), spread=row.spread)) for row in mine]
+    else:
+        cells = [("method", "steps to threshold", "never", "kept", "final return", "speed-up"), *map(_row, mine)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     rest = sum(widths[1:]) + len(widths) - 1
+    if rest + min(_SHORTEST, widths[0]) > width:
+        return [*_wrapped(title, width), *_blocks(cells, width)]
     gap = "  " if rest + len(widths) - 1 + widths[0] <= width else " "  # names give way before numbers do
     widths[0] = int(max(_SHORTEST, min(widths[0], width - rest)))
     lines = (gap.join(map(_fit, row, widths)).rstrip() for row in cells)
     return [_cut(line, width) for line in (title, *lines)]
 
 
+def _blocks(cells: Sequence[Sequence[str]], width: float) -> list[str]:
+    """What does not fit into the lines of a table: below each method's name its facts, each with its column's name."""
+    heads, *rows = cells
+    lines = []
+    for name, *facts in rows:
+        lines.append(_cut(name, width))
+        for head, fact in zip(heads[1:], facts, strict=True):
+            lines += _wrapped(f"  {head}: {fact}", width, "    ") if fact else []
+    return lines
+
+
+def _wrapped(line: str, width: float, indent: str = "") -> list[str]:
+    return [line] if width == math.inf else textwrap.wrap(line, int(width), subsequent_indent=indent)
+
+
 def _row(row: Headline) -> tuple[str, ...]:
     never = "–" if row.reached is None else f"{row.seeds - row.reached}/{row.seeds}"
     base = own_baseline(row)
-    gain = "" if base is None or base not in row.speed_ups else ratio(row.speed_ups[base]).split(" [")[0]
-    steps, kept = interval(row.steps_to_threshold, row.budget), keeping(row).replace(" of ", "/")
-    return row.method, steps, never, kept, interval(row.final), gain.replace(UNCLEAR, "too few runs").replace("?", "–")
+    found = UNKNOWN if base is None else row.speed_ups.get(base, UNKNOWN)
+    gain = UNCLEAR if found.value in (0.0, math.inf) and math.isnan(found.low) else ratio(found).split(" [")[0]
+    gain = "" if base is None else gain.replace(UNCLEAR, "too few runs").replace("?", "–")
+    steps, kept = interval(row.steps_to_threshold, row.budget, row.spread), keeping(row).replace(" of ", "/")
+    return row.method, steps, never, kept, interval(row.final, spread=row.spread), gain
 
 
 def _solved(row: Headline) -> str:
@@ -226,18 +277,22 @@ def _when(row: Headline) -> str:
     """In brackets: when the threshold was reached, and what became of the level."""
     median = row.steps_to_threshold.value
     when = [f"median {number(median)} steps"] if row.reached and math.isfinite(median) else []
-    if row.judged and row.judged != row.reached:
-        when.append(f"kept by {row.keepers} of the {row.judged} that ran on long enough to tell")
-    elif row.judged == 1:
-        when.append("kept" if row.keepers else "lost again")
-    elif row.judged:
-        when.append(f"kept by {'all' if row.keepers == row.judged else row.keepers or 'none'}")
+    if row.judged:
+        if row.judged != row.reached:
+            kept = f"kept by {row.keepers} of the {row.judged} that ran on"
+        elif row.judged == 1:
+            kept = "kept" if row.keepers else "lost again"
+        else:
+            kept = f"kept by {'all' if row.keepers == row.judged else row.keepers or 'none'}"
+        when.append(f"{kept}, {tolerance(row.watched, kept != 'lost again')}")
     return f" ({'; '.join(when)})" if when else ""
 
 
 def _then(row: Headline) -> str:
     """What became of the level that a single run reached."""
-    return "" if not row.judged else " and kept it" if row.keepers else " but lost it again"
+    if not row.judged:
+        return ""
+    return f"{' and kept it' if row.keepers else ' but lost it again'} ({tolerance(row.watched, row.keepers > 0)})"
 
 
 def _alone(row: Headline) -> str:

@@ -13,13 +13,13 @@ function overallChart(kind) {
         hovertemplate: "%{text}<extra></extra>",
         text: rows.map((row) => {
           const [value, low, high] = row.value.map((each) => number(each, 3));
-          return `${plain(report.methods[row.method].name)}: ${value} (${low} to ${high})`;
+          return `${plain(report.methods[row.method].name)}: ${value}${row.value[1] === null ? "" : ` (${low} to ${high})`}`;
         }),
         marker: { size: 10, color: rows.map((row) => report.methods[row.method].colour) },
         error_x: {
           type: "data",
           symmetric: false,
-          array: rows.map(({ value }) => (value[2] === null ? 0 : value[2] - value[0])) /* one seed has no interval */,
+          array: rows.map(({ value }) => (value[2] === null ? 0 : value[2] - value[0])) /* few seeds have no interval */,
           arrayminus: rows.map(({ value }) => (value[1] === null ? 0 : value[0] - value[1])),
           color: variable("--soft"),
           thickness: 1.6,
