@@ -21,6 +21,8 @@ from polaug.exploration import METHODS as EXPLORERS
 from polaug.features import ACTION_FEATURES, STATE_FEATURES
 from polaug.study import METHODS, TASKS, find_runs
 
+PICTURES = "tests.study.marked_env:Pictures-v0"
+
 
 def run(*arguments):
     return cli.main([str(argument) for argument in arguments])
@@ -51,7 +53,7 @@ def test_explore_writes_runs_and_a_report_and_ends_with_its_path(tmp_path, capsy
     lines = captured.out.splitlines()
     assert lines[-1] == f"report: {tmp_path / 'report.html'}"
     assert lines[0].startswith("CartPole-v1, random: ")
-    assert " in the last of 3 episodes (2 seeds)" in lines[0]
+    assert " in episode 3, the last (2 seeds)" in lines[0]
     assert lines[-2].startswith("2 runs, ")
     assert "seed 1" in captured.err  # progress, away from stdout
     for seed in range(2):
@@ -60,6 +62,14 @@ def test_explore_writes_runs_and_a_report_and_ends_with_its_path(tmp_path, capsy
         rows = list(csv.DictReader((folder / "episodes.csv").read_text().splitlines()))
         assert len(rows) == 3
         assert int(rows[-1]["step"]) == json.loads((folder / "done.json").read_text())["steps"]
+
+
+def test_explore_says_that_who_only_pays_acts_at_random(tmp_path, capsys):
+    assert explore(tmp_path, "--explorer", "rnd,random", "--seeds", 1, "--episodes", 8) == 0
+    captured = capsys.readouterr()
+    assert "note: rnd only pays an agent for what is new; alone it acts at random\n" in captured.err
+    assert "random only pays" not in captured.err
+    assert " in episodes 7 to 8, the last quarter (1 seed)" in captured.out
 
 
 def test_explore_says_whom_the_committee_chose(tmp_path):
@@ -129,6 +139,13 @@ def test_the_progress_bar_works_on_a_terminal(tmp_path, monkeypatch, capsys):
         (["explore", "CartPole-v1", "--episodes", "x"], "--episodes"),
         (["explore", "CartPole-v1", "--seeds", "-1"], "seeds"),
         (["explore", "CartPole-v1", "--explorer", "tabular"], "observation_space"),
+        (["explore", "CartPole-v1", "--explorer", "tabular"], "explorer: tabular does not fit CartPole-v1 ("),
+        (["explore", PICTURES], "explorer: committee cannot see the observations of Pictures-v0 ("),
+        (["explore", PICTURES], "pass a function in Python: docs/how-to/own-features.md."),
+        (["train", PICTURES], "method: ppo+pa cannot see the observations of Pictures-v0 ("),
+        (["compare", PICTURES, "--methods", "ppo+pa"], "docs/how-to/own-features.md."),
+        (["train", "CartPole-v1", "--step", "10"], "--step 10"),
+        (["compare", "CartPole-v1", "--seed=1", "--meth", "ppo"], "--meth"),
         (["explore"], "ENV"),
         (["explor"], "Did you mean 'explore'"),
         ([], "COMMAND"),
@@ -187,6 +204,21 @@ def test_mistakes_are_one_line_on_stderr_with_code_2(tmp_path, monkeypatch, caps
     assert words in captured.err
     assert captured.err.startswith("polaug: ")
     assert captured.err.count("\n") == 1
+    assert not captured.out
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", [["train"], ["compare", "--backend", "local"], ["explore"]])
+def test_a_folder_that_can_not_be_written_is_refused_before_anything_starts(tmp_path, capsys, monkeypatch, command):
+    def refuse(**options):
+        assert options == {"dir": tmp_path}
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("polaug.cli.arguments.tempfile.TemporaryFile", refuse)
+    out = tmp_path / "a" / "b"
+    assert run(command[0], "CartPole-v1", *command[1:], "--out", out) == 2
+    captured = capsys.readouterr()
+    assert captured.err == f"polaug: out: {out} cannot be written (permission denied). Choose another folder.\n"
     assert not captured.out
     assert not list(tmp_path.iterdir())
 

@@ -81,6 +81,28 @@ def test_a_return_that_is_no_number_fails_its_own_run_and_the_others_are_summed_
     assert f"failed: Lost-v0 · dqn · seed 0: return: must be finite in row 3 of {file}, got nan. Mend" in captured.err
 
 
+def test_compare_skips_who_cannot_see_the_observations(tmp_path, capsys):
+    words = ("compare", "tests.study.marked_env:Parts-v0", "--methods", "a2c,a2c+pa", "--seeds", 1, *SMALL)
+    assert run(*words, "--workers", 1, "--out", tmp_path) == 0
+    captured = capsys.readouterr()
+    assert captured.err.startswith(
+        "skipped: a2c+pa on Parts-v0 (method: a2c+pa cannot see the Dict observations of Parts"
+    )
+    assert captured.out.splitlines()[-1].startswith("report: ")
+    assert (tmp_path / "Parts-v0" / "a2c" / "seed_0" / "done.json").exists()
+
+
+def test_an_environment_that_breaks_is_one_line_and_its_traceback_a_file(tmp_path, capsys):
+    assert run("train", BROKEN, "--algo", "dqn", *SMALL, "--out", tmp_path) == 1
+    captured = capsys.readouterr()
+    broken = tmp_path / "Broken-v0" / "dqn+pa" / "seed_0" / "failed.json"
+    told = "failed: Broken-v0 · dqn+pa · seed 0: ZeroDivisionError: the simulator broke. Traceback: "
+    assert captured.err.splitlines()[-1] == f"{told}{broken}"
+    assert "Traceback (" not in captured.err
+    assert not captured.out
+    assert "simulator broke" in broken.read_text()
+
+
 def test_without_a_report_the_last_line_says_why(tmp_path, capsys):
     """No whole episode, so nothing to draw: the run is there all the same."""
     words = ("--methods", "dqn", "--seeds", 1, "--steps", 2, "--every", 2, "--eval-episodes", 1, "--workers", 1)
@@ -89,6 +111,7 @@ def test_without_a_report_the_last_line_says_why(tmp_path, capsys):
     *_, count, last = captured.out.splitlines()
     assert count.startswith("1 run, 2 environment steps, ")
     assert last.startswith("No report: folder: must hold at least one finished run with a whole episode, got ")
+    assert last.endswith("if it is one, train for longer.")
     assert "polaug: " not in captured.err
 
 
@@ -190,6 +213,20 @@ def test_the_table_fits_any_terminal(board, width):
     assert "1 failed" in text
     assert "12,345" in text
     assert ("explorer" in text) == (width >= 90)
+
+
+@pytest.mark.parametrize("width", [40, 60])
+def test_runs_can_be_told_apart_on_a_narrow_terminal(width):
+    study = Study.of(["MountainCarContinuous-v0"], ["ppo", "ppo+pa", "ppo+counting"], 2, steps=20_000)
+    board = Board(study.cells(), [], workers=6)
+    for step, _ in enumerate(study.cells(), start=12_000):
+        board.take(Event("progress", board.start_next(), Progress(step, 20_000, 70, -1110.25, "agent", math.nan)))
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(drawn(board, width))
+    rows = [line.split() for line in console.export_text().splitlines() if "−1,110" in line]
+    assert len(rows) == 6
+    assert {(method, seed) for _, method, seed, *_ in rows} == {(m.name, s) for m in study.methods for s in "01"}
+    assert {steps for *_, steps, _ in rows} == {f"{12_000 + k:,}" for k in range(6)}
 
 
 def test_a_log_gets_a_line_per_run(board, capsys, monkeypatch):

@@ -488,7 +488,7 @@ def test_what_was_taught_is_kept_in_the_state_until_it_is_known_what_it_was_wort
     twin.regret(worth_it=True)
     assert float(weights["weight"]) == 1.0
     assert twin.taught
-    assert not (twin.may_regret or twin.untaught or twin.gave_up)
+    assert [twin.may_regret, twin.untaught, twin.gave_up] == [False] * 3
     champion.regret(worth_it=False)
     assert champion.untaught
     assert not champion.may_regret

@@ -41,7 +41,30 @@ class Marked(gym.Env):
         return self._at.astype(np.float32), reward, False, self._t >= 20, {}
 
 
+class Shown(Marked):
+    """The same walk, seen as a picture (`pictures`) or as a dict."""
+
+    def __init__(self, pictures=True, **options):
+        super().__init__(**options)
+        picture = spaces.Box(0, 255, (36, 36, 1), np.uint8)
+        self.observation_space = picture if pictures else spaces.Dict({"at": Marked.observation_space})
+        self._pictures = pictures
+
+    def _seen(self, at):
+        return np.full((36, 36, 1), int(np.clip(10 * at[0] + 100, 0, 255)), np.uint8) if self._pictures else {"at": at}
+
+    def reset(self, **options):
+        at, info = super().reset(**options)
+        return self._seen(at), info
+
+    def step(self, action):
+        at, *rest = super().step(action)
+        return self._seen(at), *rest
+
+
 if "Marked-v0" not in gym.registry:
     gym.register("Marked-v0", entry_point=Marked)
     gym.register("Broken-v0", entry_point=Marked, kwargs={"broken": True})
     gym.register("Lost-v0", entry_point=Marked, kwargs={"lost": True})
+    gym.register("Pictures-v0", entry_point=Shown)
+    gym.register("Parts-v0", entry_point=Shown, kwargs={"pictures": False})

@@ -105,6 +105,12 @@ def test_a_dict_is_seen_by_plain_agents_if_its_parts_are():
     del gym.registry["Inner-v0"]
 
 
+def test_what_must_be_installed_is_named_as_pip_knows_it(monkeypatch):
+    monkeypatch.setattr("polaug.study.methods.importlib.util.find_spec", lambda name: None)
+    with pytest.raises(InvalidInputError, match=r"TRPO needs sb3-contrib, got 'trpo'\. pip install sb3-contrib\.$"):
+        check_fit(method("trpo"), task("CartPole-v1"))
+
+
 def test_tuned_settings_are_plain_data_of_known_algorithms_and_tasks():
     assert json.loads(json.dumps([*TUNED.values()])) == [*TUNED.values()]
     assert {algo for algo, _ in TUNED} <= set(ALGORITHMS)

@@ -19,7 +19,7 @@ from polaug.study.study import Study
 from polaug.study.tasks import Task
 from polaug.study.train import train
 
-ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'polaug[ray]'")
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install ray")
 
 BUDGET = {"steps": 150, "every": 100, "eval_episodes": 2}
 ROOT = Path(__file__).parent.parent.parent

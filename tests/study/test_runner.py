@@ -4,6 +4,7 @@ import json
 import math
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -376,8 +377,25 @@ def test_impossible_pairs_are_skipped_if_another_task_fits():
     assert [(task, method) for task, method, _ in study.skipped] == [("Pendulum-v1", "dqn")]
     assert "Discrete" in study.skipped[0][2]
     assert len(study.cells()) == 3
+    study = Study.of(["Pendulum-v1"], ["dqn", "ppo"], 1, steps=10)
+    assert [cell.method.name for cell in study.cells()] == ["ppo"]
     with pytest.raises(InvalidInputError, match="Discrete"):
-        Study.of(["Pendulum-v1"], ["dqn", "ppo"], 1, steps=10)
+        Study.of(["Pendulum-v1"], ["dqn", "dqn+pa"], 1, steps=10)
+
+
+@pytest.mark.parametrize(("env", "words"), [
+    ("Pictures-v0", r"ppo\+pa cannot see the observations of Pictures-v0 \(.*a Box of images has no features"),
+    ("Parts-v0", r"ppo\+pa cannot see the Dict observations of Parts-v0"),
+])  # fmt: skip
+def test_who_cannot_see_the_observations_is_skipped_and_told_what_to_read(env, words):
+    study = Study.of([f"tests.study.marked_env:{env}"], ["ppo", "ppo+pa"], 1, steps=10)
+    ((task, method, why),) = study.skipped
+    assert (task, method) == (env, "ppo+pa")
+    assert re.search(words, why)
+    assert why.endswith("docs/how-to/own-features.md.")
+    assert "features=f" not in why
+    with pytest.raises(InvalidInputError, match=words):
+        Study.of([f"tests.study.marked_env:{env}"], ["ppo+pa"], 1, steps=10)
 
 
 @pytest.mark.parametrize("arguments", [([], ["ppo"], 1), (["CartPole-v1"], [], 1), (["CartPole-v1"], ["ppo"], 0)])

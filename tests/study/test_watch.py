@@ -127,7 +127,7 @@ def test_an_mp4_has_every_frame(pole, tmp_path):
 
 def test_an_mp4_without_ffmpeg_says_what_to_install(pole, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
-    with pytest.raises(InvalidInputError, match=r"imageio-ffmpeg.*polaug\[video\]"):
+    with pytest.raises(InvalidInputError, match=r"imageio-ffmpeg.*pip install imageio-ffmpeg"):
         watch(pole, tmp_path / "pole.mp4", env=POLE, episodes=1)
 
 

@@ -52,6 +52,7 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, *args: object, **kwargs: object) -> None:
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         kwargs.setdefault("epilog", EXIT_CODES)
+        kwargs.setdefault("allow_abbrev", False)  # --step for --steps works until there is a --step-size
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # handed through
 
     def parse_known_args(self, *args: Any, **kwargs: Any) -> Any:

@@ -6,6 +6,7 @@ import argparse
 import difflib
 import math
 import os
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from polaug.errors import UnknownNameError, invalid
+from polaug.errors import StateError, UnknownNameError, invalid
 from polaug.study import CLASSIC, PAPER, TASKS
 
 SUITES = {"classic": [each.name for each in CLASSIC], "paper": [each.name for each in PAPER]}
@@ -168,6 +169,17 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
 def add_out(parser: argparse.ArgumentParser, default: str) -> None:
     """Where everything goes."""
     parser.add_argument("--out", type=Path, default=Path(default), metavar="DIR", help="results go here (%(default)s)")
+
+
+def check_out(out: Path) -> None:
+    """Refuse a folder that cannot be written before anything starts; leaves nothing behind."""
+    there = next(part for part in (out.absolute(), *out.absolute().parents) if part.exists())
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as fault:
+        why = (fault.strerror or str(fault)).lower()
+        raise StateError(f"out: {out} cannot be written ({why}). Choose another folder.") from fault
 
 
 @contextmanager

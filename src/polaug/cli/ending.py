@@ -10,10 +10,11 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from polaug.cli.arguments import check_out
 from polaug.cli.progress import StudyTable, clock
 from polaug.errors import PolaugError
 from polaug.study.results import Run, read_run
-from polaug.study.runner import Failure, StudyOutcome, run_study
+from polaug.study.runner import StudyOutcome, run_study
 from polaug.study.study import Study
 from polaug.study.wording import counted
 
@@ -27,6 +28,7 @@ def run_and_tell(
     """
     for task, method, why in study.skipped:
         print(f"skipped: {method} on {task} ({why})", file=sys.stderr)
+    check_out(args.out)
     with StudyTable(_plan(study, args)) as table:
         outcome = run_study(
             study, args.out, workers=args.workers, backend=args.backend, address=args.address, progress=table
@@ -39,7 +41,7 @@ def run_and_tell(
         lacking += _draw(figures, outcome)
     sys.stdout.flush()
     for failure in outcome.failures:
-        print(_failed(failure, outcome.out), file=sys.stderr)
+        print(failed(failure.cell.name, failure.error, failure.cell.path(outcome.out)), file=sys.stderr)
     if not outcome.ok:
         many = f"{len(outcome.failures)} of {len(study.cells())} runs failed"
         print(f"polaug: {many}; the same command tries them again.", file=sys.stderr, flush=True)
@@ -48,10 +50,10 @@ def run_and_tell(
     return 0 if outcome.ok else 1
 
 
-def _failed(failure: Failure, out: Path) -> str:
-    """One line, the first, which names the exception; its file has the others and the traceback."""
-    first = (failure.error.strip().splitlines() or ["?"])[0].rstrip(".")
-    return f"failed: {failure.cell.name}: {first}. Traceback: {failure.cell.path(out) / 'failed.json'}"
+def failed(name: str, error: str, path: Path) -> str:
+    """One line, the first, which names the exception; the file in its folder has the others and the traceback."""
+    first = (error.strip().splitlines() or ["?"])[0].rstrip(".")
+    return f"failed: {name}: {first}. Traceback: {path / 'failed.json'}"
 
 
 def _draw(figures: Callable[[Path], Iterable[Path]], outcome: StudyOutcome) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from polaug.cli.arguments import (
     add_envs,
     add_out,
     add_seeds,
+    check_out,
     described,
     envs,
     names,
@@ -18,10 +20,11 @@ from polaug.cli.arguments import (
     whole_number,
 )
 from polaug.cli.progress import episode_bar
-from polaug.errors import unknown
+from polaug.errors import UnsupportedSpaceError, unknown
 from polaug.exploration import METHODS, make_explorer
 from polaug.study import RunFolder, Task, explore, task
 from polaug.study.folder import run_path
+from polaug.study.methods import unseen
 
 _EXAMPLE = "example:\n  polaug explore MountainCar-v0 --explorer committee,random --episodes 30 --seeds 3"
 
@@ -49,6 +52,10 @@ def run(args: argparse.Namespace) -> None:
         if name not in METHODS:
             raise unknown("explorer", name, METHODS)
     _check_fit(tasks, explorers)
+    check_out(args.out)
+    for name in explorers:
+        if METHODS[name].pays:
+            print(f"note: {name} only pays an agent for what is new; alone it acts at random", file=sys.stderr)
     cells = [(t, n, s) for t in tasks for n in explorers for s in seeds(args)]
     with episode_bar(len(cells) * args.episodes) as advance:
         for found, name, seed in cells:
@@ -77,7 +84,10 @@ def _check_fit(tasks: list[Task], explorers: list[str]) -> None:
         env = found.make()
         try:
             for name in explorers:
-                make_explorer(name, env.observation_space, env.action_space)
+                try:
+                    make_explorer(name, env.observation_space, env.action_space)
+                except UnsupportedSpaceError as fault:
+                    raise unseen(f"explorer: {name}", found, fault) from fault
         finally:
             env.close()
 

@@ -193,25 +193,40 @@ def drawn(board: Board, width: int) -> Group:
         counts += f", {clock(left)} left"
     bar = Table.grid()  # a bar alone would not end its line
     bar.add_row(ProgressBar(board.total, over + sum(run.share for run in board.running.values()), min(width, 60)))
-    return Group(bar, Text(counts), _running(board, width >= _NARROW))
+    return Group(bar, Text(counts), _running(board, width))
 
 
-def _running(board: Board, wide: bool) -> Table:
-    """On a narrow screen the names are cut short, never the numbers."""
-    table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="dim", expand=not wide)
-    for name in ("task", "method", "seed") if wide else ("run",):
-        table.add_column(name, no_wrap=True, ratio=None if wide else 1)
-    for name in ("steps", "return", *(("drove", "agent alone") if wide else ())):
-        table.add_column(name, no_wrap=True, justify="right", min_width=7)
+def _running(board: Board, width: int) -> Table | Text:
+    """A row for each run under way; on a narrow screen without who drove and what the agent does alone."""
+    heads = ("task", "method", "seed", "steps", "return", "drove", "agent alone")
+    rows = []
     for run in board.running.values():
         cell, step = run.cell, run.progress
         numbers = ("", "", "", "") if step is None else (
             f"{step.step:,}", number(step.return_), step.actor, number(step.evaluation)
         )  # fmt: skip
-        names = (cell.task.name, cell.method.name, str(cell.seed)) if wide else (cell.name.replace("seed ", ""),)
-        shown = (*names, *(numbers if wide else numbers[:2]))
-        table.add_row(*(Text(word, overflow="ellipsis") for word in shown))
+        rows.append((cell.task.name, cell.method.name, str(cell.seed), *numbers))
+    if width < _NARROW:
+        return Text("\n".join(_squeezed([row[:5] for row in (heads, *rows)], width)), no_wrap=True, overflow="crop")
+    table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="dim")
+    for k, name in enumerate(heads):
+        table.add_column(name, no_wrap=True, justify="right" if k > 2 else "left", min_width=7 if k > 2 else None)
+    for row in rows:
+        table.add_row(*(Text(word, overflow="ellipsis") for word in row))
     return table
+
+
+def _squeezed(rows: list[tuple[str, ...]], width: int) -> Iterator[str]:
+    """Lines of `width` columns: tasks, which many rows share, are cut short first, then methods, never numbers."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for column, least in ((0, 4), (1, 6)):
+        widths[column] = max(min(least, widths[column]), widths[column] - max(0, sum(widths) + 4 - width))
+    for row in rows:
+        task, method = (
+            word if len(word) <= many else f"{word[: many - 1]}…" for word, many in zip(row, widths[:2], strict=False)
+        )
+        numbers = (f"{word:>{many}}" for word, many in zip(row[2:], widths[2:], strict=True))
+        yield " ".join((f"{task:{widths[0]}}", f"{method:{widths[1]}}", *numbers))
 
 
 def number(value: float) -> str:

@@ -11,12 +11,24 @@ import ast
 import dataclasses
 import inspect
 import json
+import sys
 import types
 import typing
 from pathlib import Path
 from typing import Any
 
-from polaug.cli.arguments import add_budget, add_envs, add_out, add_seed, any_whole_number, budget, described, envs
+from polaug.cli.arguments import (
+    add_budget,
+    add_envs,
+    add_out,
+    add_seed,
+    any_whole_number,
+    budget,
+    check_out,
+    described,
+    envs,
+)
+from polaug.cli.ending import failed
 from polaug.cli.progress import clock, number, training
 from polaug.config import Augmentation
 from polaug.errors import InvalidInputError, PolaugError, invalid
@@ -122,8 +134,8 @@ def _as_flag(fault: InvalidInputError, given: dict[str, Any]) -> InvalidInputErr
     return type(fault)(text.replace(f"{name}: ", f"{FLAGS[name]}: ", 1).replace(f" {name}=", f" {FLAGS[name]} "))
 
 
-def run(args: argparse.Namespace) -> None:
-    """Train, and say where everything is."""
+def run(args: argparse.Namespace) -> int:
+    """Train, and say where everything is; gives the exit code."""
     found = task(envs(args)[0])
     if len(envs(args)) > 1:
         raise invalid("ENV", "one at a time", envs(args), "`polaug compare` takes several.")
@@ -131,13 +143,23 @@ def run(args: argparse.Namespace) -> None:
     check_fit(chosen, found)
     path = run_path(args.out, found.name, chosen.name, args.seed)
     before = finished(path, run_settings(found, chosen, args.seed, **budget(args)))  # refuses a folder of others
-    with training(f"{found.name} · {chosen.name} · seed {args.seed}") as progress:
-        from polaug.study.train import train
+    check_out(args.out)
+    label = f"{found.name} · {chosen.name} · seed {args.seed}"
+    try:
+        with training(label) as progress:
+            from polaug.study.train import train
 
-        result = train(
-            found, chosen, seed=args.seed, out=args.out, save_model=True, progress=progress,
-            **budget(args),
-        )  # fmt: skip
+            result = train(
+                found, chosen, seed=args.seed, out=args.out, save_model=True, progress=progress,
+                **budget(args),
+            )  # fmt: skip
+    except PolaugError:
+        raise
+    except Exception as fault:  # whatever an environment raises; `train` has written it down, unless it could not
+        if not (path / "failed.json").exists():
+            raise
+        print(failed(label, f"{type(fault).__name__}: {fault}", path), file=sys.stderr)
+        return 1
     from polaug.report import write_report
 
     try:
@@ -155,6 +177,7 @@ def run(args: argparse.Namespace) -> None:
     print(_model(path / "model.zip"))
     print(f"run: {path}")
     print(report)
+    return 0
 
 
 def _model(file: Path) -> str:

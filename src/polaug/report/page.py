@@ -64,12 +64,9 @@ def write_report(
     """
     runs = [run for run in find_runs(folder) if len(run.returns)]
     if not runs:
-        raise invalid(
-            "folder",
-            "must hold at least one finished run with a whole episode",
-            str(folder),
-            "Train for longer, or run `polaug compare`.",
-        )
+        rule = "must hold at least one finished run with a whole episode"
+        remedy = "Name a folder that `polaug train`, `compare` or `explore` wrote; if it is one, train for longer."
+        raise invalid("folder", rule, str(folder), remedy)
     path = Path(folder) / "report.html" if out is None else Path(out)
     drawings = Path(folder) / "figures"
     check_ours(path, bears(_MARK))

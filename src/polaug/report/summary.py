@@ -103,6 +103,7 @@ def sentence(group: Group) -> str:
         when = f"success on {reached} of {len(firsts)} seeds, "
     else:
         when = f"first success in {first_success(group)}, "
-    last = f"the last {'' if group.quarter == 1 else f'{group.quarter} '}of {group.episodes} episodes"
-    late = f"mean return {shown(group.late)} in {'1 episode' if group.episodes == 1 else last}"
+    many, first = group.episodes, group.episodes - group.quarter + 1
+    last = f"episode {many}, the last" if group.quarter == 1 else f"episodes {first} to {many}, the last quarter"
+    late = f"mean return {shown(group.late)} in {'1 episode' if many == 1 else last}"
     return f"{group.method}: {when}{late} ({seeds})"

@@ -125,7 +125,7 @@ class Mp4:
         try:
             self._ffmpeg: Any = importlib.import_module("imageio_ffmpeg")
         except ImportError as fault:
-            remedy = "Install it with polaug[video], or write a .gif."
+            remedy = "pip install imageio-ffmpeg, or write a .gif."
             raise invalid("out", "an .mp4 needs the package imageio-ffmpeg", str(path), remedy) from fault
         self._path = path
         self._stride = max(1, math.ceil(fps / 60.0))

@@ -94,6 +94,7 @@ class Method:
         return self.algo == "atta2c-curious" or (cls is not None and cls.pays)
 
 
+OWN_FEATURES = "docs/how-to/own-features.md"
 _OURS = "polaug"
 _PAPER = "Mahyari, Policy Augmentation, ICASSP 2021"
 _SB3 = "Stable-Baselines3's defaults"
@@ -164,8 +165,8 @@ def check_fit(found: Method, task: Task) -> None:
     """Refuse a pair that cannot work, before hours are spent on others. The explorer is built once to see."""
     algorithm = ALGORITHMS[found.algo]
     if importlib.util.find_spec(algorithm.module.split(".")[0]) is None:
-        extra = "polaug[contrib]" if algorithm.module == "sb3_contrib" else algorithm.module
-        raise invalid("method", f"{algorithm.cls} needs {algorithm.module}", found.name, f"pip install '{extra}'.")
+        package = algorithm.module.replace("_", "-")
+        raise invalid("method", f"{algorithm.cls} needs {package}", found.name, f"pip install {package}.")
     found.settings(task)
     env = task.make()
     try:
@@ -181,6 +182,8 @@ def check_fit(found: Method, task: Task) -> None:
             make_explorer(explorer, env.observation_space, env.action_space, seed=0, **options)
         if found.augmentation.transfer not in ("auto", "as_published"):
             _check_transfer(found)
+    except UnsupportedSpaceError as fault:
+        raise unseen(f"method: {found.name}", task, fault) from fault
     except InvalidInputError:
         raise
     except PolaugError as fault:
@@ -194,10 +197,21 @@ def _check_sight(found: Method, task: Task, space: spaces.Space[Any]) -> None:
     parts: list[spaces.Space[Any]] = [space]
     if isinstance(space, spaces.Dict) and found.augmentation is None and found.algo not in _BASELINES:
         parts = list(space.spaces.values())
-    unseen = next((part for part in parts if not isinstance(part, _ANY)), None)
-    if unseen is not None:
-        raise UnsupportedSpaceError(f"method: {found.name} cannot see the {type(unseen).__name__} observations of "
-                                    f"{task.name}. Wrap it in gymnasium.wrappers.FlattenObservation.")  # fmt: skip
+    hidden = next((part for part in parts if not isinstance(part, _ANY)), None)
+    if hidden is not None:
+        raise UnsupportedSpaceError(
+            f"method: {found.name} cannot see the {type(hidden).__name__} observations of {task.name}. "
+            f"Wrap it in gymnasium.wrappers.FlattenObservation; see {OWN_FEATURES}."
+        )
+
+
+def unseen(who: str, task: Task, fault: UnsupportedSpaceError) -> UnsupportedSpaceError:
+    """The same for those who name a method and a task, and cannot pass a function: which task, and where to read on."""
+    rule, other, _ = str(fault).partition(". Instead, ")
+    if not (other and rule.startswith("observation_space: ")):
+        return fault if task.name in rule else UnsupportedSpaceError(f"{who} does not fit {task.name} ({fault})")
+    remedy = f"Wrap the environment so that it shows a few numbers, or pass a function in Python: {OWN_FEATURES}."
+    return UnsupportedSpaceError(f"{who} cannot see the observations of {task.name} ({rule}). {remedy}")
 
 
 def _check_transfer(found: Method) -> None:

@@ -74,8 +74,7 @@ class Study:
     ) -> Study:
         """From names. `seeds` is a number of seeds from 0 on, or the seeds themselves.
 
-        A method that fits some of the tasks is skipped on the others (`skipped` says why); one that fits none is an
-        error.
+        A method is skipped on the tasks that it does not fit (`skipped` says why); if none is left, that is an error.
         """
         found = tuple({each.name: each for each in map(find_task, tasks)}.values())
         chosen = tuple({each.name: each for each in map(find_method, methods)}.values())
@@ -86,13 +85,12 @@ class Study:
             if not given:
                 raise invalid(name, "at least one must be given", [], "See `polaug list`.")
         study = cls(found, chosen, numbers, **settings)
-        skipped = []
-        for method in chosen:
-            faults = [(task, fault) for task in found if (fault := _misfit(method, task)) is not None]
-            if len(faults) == len(found):
-                raise faults[0][1]
-            skipped += [(task.name, method.name, str(fault)) for task, fault in faults]
-        return cls(found, chosen, numbers, **settings, skipped=tuple(skipped)) if skipped else study
+        misfits = [(task, method, _misfit(method, task)) for method in chosen for task in found]
+        faults = [(task.name, method.name, fault) for task, method, fault in misfits if fault is not None]
+        if len(faults) == len(misfits):
+            raise faults[0][2]
+        skipped = tuple((task, method, str(fault)) for task, method, fault in faults)
+        return cls(found, chosen, numbers, **settings, skipped=skipped) if skipped else study
 
     def __post_init__(self) -> None:
         budget(self.steps, self.episodes)
