@@ -48,7 +48,7 @@ bench: $(READY)
 
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-	@echo "site/index.html"
+	@echo "site/index.html; its search needs a server, which is $(PYTHON) -m http.server -d site"
 
 # runs/ stays: it may be days of work.
 clean:

@@ -8,6 +8,7 @@ docs/figures/explorer_cost.png.
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from typing import Any
 
@@ -19,7 +20,7 @@ from gymnasium import spaces
 from stable_baselines3 import PPO
 
 import polaug
-from benchmarks.timing import FIGURES, save
+from benchmarks.timing import FIGURES, RESULTS, save
 from polaug.errors import UnsupportedSpaceError
 from polaug.exploration import Explorer
 from polaug.testing import Rollout
@@ -129,11 +130,17 @@ def synthetic(name: str, dimensions: int, actions: int, steps: int) -> float:
     return 1e6 * float(np.mean(times[steps // 3 :]))
 
 
-def draw(name: str, cost: list[list[float]], ppo_us: float) -> None:
+def draw(results: dict[str, Any]) -> None:
+    """The synthetic spaces, and for comparison what a step costs on CartPole."""
+    name, cost, ppo_us = results["synthetic"]["explorer"], results["synthetic"]["us"], results["ppo_us"]
     figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
     colours = ("#0072B2", "#56B4E9", "#009E73", "#E69F00", "#D55E00")
     for actions, colour, marker, row in zip(ACTIONS, colours, "os^Dv", np.transpose(cost), strict=True):
         axes.plot(DIMENSIONS, row, marker=marker, color=colour, label=f"{actions} actions")
+    if (real := results["explorers"][name])["task"] == "CartPole-v1":
+        axes.plot(4, real["us"], marker="*", ms=13, color="black", ls="")
+        axes.annotate(f"CartPole (2 actions): {real['us']:.0f} µs", (4, real["us"]), xytext=(9, 9),
+                      textcoords="offset points", fontsize=8)  # fmt: skip
     axes.axhline(0.25 * ppo_us, color="0.5", lw=0.8, ls="--")
     axes.text(1.0, 0.25 * ppo_us, " a quarter of\n PPO's step", color="0.35", fontsize=8, va="center",
               transform=axes.get_yaxis_transform())  # fmt: skip
@@ -143,7 +150,7 @@ def draw(name: str, cost: list[list[float]], ppo_us: float) -> None:
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter("")
-    axes.set_title(f"What a step of '{name}' costs", loc="left")
+    axes.set_title(f"What a step of '{name}' costs; worst case: random transitions", loc="left")
     figure.legend(fontsize=8, ncols=len(ACTIONS), loc="outside lower center", frameon=False)
     figure.savefig(FIGURES / "explorer_cost.png", dpi=130)
     plt.close(figure)
@@ -154,12 +161,16 @@ def main() -> None:
     parser.add_argument("--explorer", default="committee", choices=polaug.explorers(), help="whose cost is drawn")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=900, help="steps on each synthetic space")
+    parser.add_argument("--redraw", action="store_true", help="draw what was measured before, and measure nothing")
     args = parser.parse_args()
+    if args.redraw:
+        draw(json.loads((RESULTS / "explorer_cost.json").read_text()))
+        return
     results: dict[str, Any] = against_ppo(list(polaug.explorers()), args.rounds)
     results["flatness"] = {name: flatness(name) for name in polaug.explorers()}
     cost = [[round(synthetic(args.explorer, d, a, args.steps), 1) for a in ACTIONS] for d in DIMENSIONS]
     results["synthetic"] = {"explorer": args.explorer, "dimensions": DIMENSIONS, "actions": ACTIONS, "us": cost}
-    draw(args.explorer, cost, results["ppo_us"])
+    draw(results)
     save("explorer_cost", results)
     print("wrote docs/figures/explorer_cost.png")
 

@@ -4,7 +4,7 @@
 
 A method is ALGO, ALGO-tuned (RL Baselines3 Zoo), ALGO+pa, ALGO+pa:TRANSFER, or `explorer` (without an agent). Every
 finished run is written at once as a line of benchmarks/results/transfer.jsonl; a run that is there is not done again,
-so the benchmark can be spread over several sittings. Without --methods the table of what is there is printed.
+so the benchmark can be spread over several sittings. Without --methods the tables of what is there are printed.
 """
 
 from __future__ import annotations
@@ -135,31 +135,60 @@ def not_worse(cell: list[dict[str, Any]], base: list[dict[str, Any]]) -> str:
     return f"{gap.value:+.1f}{interval}: {words}"
 
 
+Key = tuple[int, str, int, str]  # task, method, steps, explorer
+
+
 def table(runs: list[dict[str, Any]]) -> str:
-    """Medians over seeds; a run that never reached the threshold counts as later than any that did."""
-    titles = ("task", "method", "steps run", "seeds", "median steps to the threshold", "our target", "reached", "kept",
-              "level in the end", "minus plain", "seconds per 1,000 steps")  # fmt: skip
-    lines = [f"| {' | '.join(titles)} |", f"|{'---|' * len(titles)}"]
-    cells: dict[tuple[int, str, int, str], list[dict[str, Any]]] = {}
+    """A table for each task, then those of the ablations; medians over seeds.
+
+    A run that never reached the threshold counts as later than any that did.
+    """
+    cells: dict[Key, list[dict[str, Any]]] = {}
     for run in runs:
         if run["task"] in NAMES:
             key = (NAMES.index(run["task"]), run["method"], run["steps"], run["explorer"])
             cells.setdefault(key, []).append(run)
-    for (task, method, steps, explorer), cell in sorted(cells.items()):
-        scores = [scored(run) for run in cell]
-        reached = np.array([np.inf if s["reached"] is None else s["reached"] for s in scores])
-        median = np.sort(reached)[len(reached) // 2]  # the upper median, so that it is never flattering
-        text = f"{median:,.0f}" if np.isfinite(median) else f"> {steps:,}"
-        judged = [s["kept"] for s in scores if s["kept"] is not None]
-        pace = np.median([1000 * run["seconds"] / run["steps"] for run in cell])
-        last = interquartile_mean([s["last"] for s in scores])
-        plain = cells.get((task, method.split("+")[0], steps, ""), []) if "+" in method else []
-        name = method if explorer in ("", "committee") else f"{method} ({explorer})"
-        target, kept = TARGETS[NAMES[task]].get(name, ""), f"{sum(judged)}/{len(judged)}" if judged else ""
-        row = (NAMES[task], name, f"{steps:,}", len(cell), text, target, f"{np.isfinite(reached).sum()}/{len(cell)}",
-                  kept, f"{last:.1f}", not_worse(cell, plain), f"{pace:.2f}")  # fmt: skip
-        lines.append(f"| {' | '.join(map(str, row))} |".replace(" -", " −").replace("[-", "[−"))
-    return "\n".join(lines)
+    parts = []
+    for ablations in (False, True):
+        for task, name in enumerate(NAMES):
+            keys = [key for key in sorted(cells) if key[0] == task and is_ablation(key) == ablations]
+            if keys:
+                goal = f"{THRESHOLDS[name]:g}".replace("-", "−")
+                title = f"**{name}{', ablations' if ablations else ''}** (solved from {goal} on)"
+                parts.append("\n".join((title, "", *_table(keys, cells))))
+    return "\n\n".join(parts)
+
+
+def is_ablation(key: Key) -> bool:
+    """A way of teaching or an explorer that is not the default, or the explorer alone."""
+    _, method, _, explorer = key
+    return ":" in method or method == "explorer" or explorer not in ("", "committee")
+
+
+def _table(keys: list[Key], cells: dict[Key, list[dict[str, Any]]]) -> list[str]:
+    """Lines of Markdown; columns in which nothing stands are left out."""
+    titles = ("method", "steps run", "seeds", "median steps to the threshold", "our target", "reached", "kept",
+              "level in the end", "minus plain", "seconds per 1,000 steps")  # fmt: skip
+    rows = [_row(key, cells) for key in keys]
+    there = [column for column in zip(titles, *rows, strict=True) if any(column[1:])]
+    head, *body = (f"| {' | '.join(line)} |" for line in zip(*there, strict=True))
+    return [head, f"|{'---|' * len(there)}", *(line.replace(" -", " −").replace("[-", "[−") for line in body)]
+
+
+def _row(key: Key, cells: dict[Key, list[dict[str, Any]]]) -> tuple[str, ...]:
+    (task, method, steps, explorer), cell = key, cells[key]
+    scores = [scored(run) for run in cell]
+    reached = np.array([np.inf if s["reached"] is None else s["reached"] for s in scores])
+    median = np.sort(reached)[len(reached) // 2]  # the upper median, so that it is never flattering
+    text = f"{median:,.0f}" if np.isfinite(median) else f"> {steps:,}"
+    judged = [s["kept"] for s in scores if s["kept"] is not None]
+    pace = np.median([1000 * run["seconds"] / run["steps"] for run in cell])
+    last = interquartile_mean([s["last"] for s in scores])
+    plain = cells.get((task, method.split("+")[0], steps, ""), []) if "+" in method else []
+    name = method if explorer in ("", "committee") else f"{method} ({explorer})"
+    target, kept = TARGETS[NAMES[task]].get(name, ""), f"{sum(judged)}/{len(judged)}" if judged else ""
+    return (name, f"{steps:,}", str(len(cell)), text, target, f"{np.isfinite(reached).sum()}/{len(cell)}",
+            kept, f"{last:.1f}", not_worse(cell, plain), f"{pace:.2f}")  # fmt: skip
 
 
 def finished(path: Path) -> list[dict[str, Any]]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+import platform
+import re
+from importlib import metadata
 from pathlib import Path
 
 import nbformat
@@ -11,6 +14,14 @@ from nbclient import NotebookClient
 HERE = Path(__file__).parent
 NOTEBOOK = HERE / "first_agent.ipynb"
 FIGURES = ("returns.png", "q_map.png")
+
+
+def machine() -> str:
+    """What the last bits of a run depend on."""
+    info = Path("/proc/cpuinfo")
+    names = re.findall(r"^model name\s*: (.*)$", info.read_text() if info.exists() else "", flags=re.MULTILINE)
+    versions = (f"{name} {metadata.version(name)}" for name in ("numpy", "numba", "torch", "stable_baselines3"))
+    return ", ".join((names[0] if names else platform.machine(), platform.python_version(), *versions))
 
 
 def run(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
@@ -24,6 +35,7 @@ def main() -> None:
     """Run and save."""
     notebook = run(nbformat.read(NOTEBOOK, as_version=4))
     notebook.metadata = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+    notebook.metadata["made_on"] = machine()
     drawn = [
         output["data"]["image/png"]
         for cell in notebook.cells
