@@ -110,7 +110,7 @@ def test_a_loser_that_is_due_gets_one_of_several_environments(monkeypatch):
     ([-330.0, -302.0, -301.0, -300.0], False),  # they get better
 ])  # fmt: skip
 def test_where_standing_still_is_the_best_that_is_known_the_search_goes_on(returns, searches):
-    """Every step costs, some more than others, nobody has seen an end, and returns that tie say that nothing happens."""
+    """Every step costs, some more than others, nobody has seen an end: returns that tie say that nothing happens."""
     env, explorer = committee("MountainCar-v0", seed=1)
     play(env, explorer, episodes=1, steps=150)
     contest, start = explorer._contest, env.reset(seed=9)[0].astype(float)
