@@ -13,13 +13,12 @@ import pytest
 from rich.console import Console
 
 from polaug import cli
-from polaug.cli.ending import _failed, _width
+from polaug.cli.ending import _width, failed
 from polaug.cli.progress import StudyTable, clock, drawn, ended, number, training
 from polaug.errors import InvalidInputError
 from polaug.study.board import Board
 from polaug.study.pool import Event
 from polaug.study.progress import Progress
-from polaug.study.runner import Failure
 from polaug.study.study import Study
 
 SMALL = ("--steps", "200", "--every", "100", "--eval-episodes", "2")
@@ -260,9 +259,7 @@ def test_a_failure_is_told_with_its_reason(board):
 
 
 def test_of_a_long_error_the_line_with_its_name_is_shown(tmp_path):
-    cell = Study.of(["CartPole-v1"], ["ppo"], 1, steps=10).cells()[0]
-    error = "ValueError: the simulator broke.\n  at step 3\nsee its log"
-    told = _failed(Failure(cell, error, "Traceback"), tmp_path)
+    told = failed("CartPole-v1 · ppo · seed 0", "ValueError: the simulator broke.\n  at step 3\nsee its log", tmp_path)
     assert told.startswith("failed: CartPole-v1 · ppo · seed 0: ValueError: the simulator broke. Traceback: ")
 
 

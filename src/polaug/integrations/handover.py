@@ -285,8 +285,8 @@ class Handover(Standing):
 
     @property
     def _all_alike(self) -> bool:
-        """Every return of anybody was the same so far."""
-        return self.scale == 0.0
+        """Every return of anybody was the same so far; a single one says nothing about others."""
+        return self.scale == 0.0 and len(self._opening) > 1
 
     @property
     def _dismissed(self) -> bool:
