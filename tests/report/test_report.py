@@ -21,11 +21,12 @@ from polaug.report.digits import short, shown
 from polaug.report.dimensions import KNOWN, dimension_name
 from polaug.report.grids import POINTS, evaluations, training
 from polaug.report.heat import effective_rank, pack, packed_within
-from polaug.report.overall import normalised, overall
+from polaug.report.overall import overall
 from polaug.report.palette import COLOURS, in_order, look
 from polaug.report.summary import first_success, sentence
 from polaug.report.tables import headline_rows, headline_table, headlines
 from polaug.study import CLASSIC, PAPER
+from polaug.study.overall import normalised
 from polaug.study.statistics import Estimate
 
 EVIL = "<script>alert(1)</script></script>$x_1$&\"'"

@@ -172,6 +172,24 @@ def test_json_has_no_numbers_that_json_lacks():
     assert single["final"]["low"] is None
 
 
+def test_json_has_all_tasks_at_once():
+    """On Car ppo+pa ends above its threshold and ppo at its worst; on Boat neither ever moves."""
+    boat = [run(name, seed, 1000, task="Boat", after=-155.0) for name in ("ppo", "ppo+pa") for seed in range(5)]
+    alone = [run("dqn", seed, 1000) for seed in range(5)]  # on one task only: not compared
+    found = json.loads(json.dumps(summary_json([*study(), *boat, *alone]), allow_nan=False))["overall"]
+    assert found["tasks"] == ["Boat", "Car"]
+    assert [each["method"] for each in found["methods"]] == ["ppo", "ppo+pa"]
+    base, ours = found["methods"]
+    assert ours["iqm"]["value"] == pytest.approx(0.5 * (0.0 + 1.06), abs=0.02)  # the mean of Boat and Car
+    assert base["iqm"]["value"] < 0.01 < ours["iqm"]["low"] <= ours["iqm"]["value"] <= ours["iqm"]["high"]
+    taus, profile = found["taus"], ours["profile"]
+    assert (taus[0], taus[-1], len(taus)) == (0.0, 1.2, 61)
+    assert {len(profile[part]) for part in ("value", "low", "high")} == {61}
+    assert profile["value"][taus.index(0.5)] == 0.5  # all runs on Car, none on Boat
+    assert profile["value"][-1] == 0.0
+    assert summary_json(study())["overall"] is None  # one task
+
+
 def test_table_fits_a_terminal():
     runs = study() + [run("a-method-with-a-very-long-name+pa", seed, 123_456, steps=200_000) for seed in range(12)]
     runs += [run("ppo", seed, 5000, task="T" * 90) for seed in range(2)]

@@ -18,7 +18,8 @@ Many runs
     runner.py, pool.py, ray_backend.py   runs the cells and survives, on this machine or on Ray
 What came out
     statistics.py, survival.py           intervals over few seeds; steps to a threshold that some never reach
-    summary.py, wording.py, export.py    headlines; the same in words; tables for other tools
+    levels.py, summary.py, overall.py    a run's level; headlines of each task; all tasks at once
+    wording.py, export.py                the same in words; tables for other tools
     paper.py, paper_tables.py, paper_figures.py, figure_files.py   the paper's study and its figures
     saved.py, normalization.py, watch.py, film.py, captions.py   a saved agent at play
 """

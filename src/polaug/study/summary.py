@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from polaug.errors import invalid
+from polaug.study.levels import final_level, shared_budget
+from polaug.study.overall import TAUS, overall
 from polaug.study.results import FORMAT, Run
 from polaug.study.statistics import (
     LEAST_RUNS,
@@ -29,8 +31,6 @@ from polaug.study.survival import area_under_first, censored_median, kept, speed
 
 FIRST_EPISODES = 100
 """The paper shows these."""
-FINAL_SHARE = 0.1
-"""The final level is the mean of the evaluations in this last part of the budget: one evaluation alone is noisy."""
 UNKNOWN = Estimate(np.nan, np.nan, np.nan)
 NOT_WORSE_MARGIN = 0.05
 """Of the threshold: a final level at most this much lower counts as not worse."""
@@ -117,36 +117,28 @@ def own_baseline(row: Headline) -> str | None:
     return base if base != row.method and base in row.gaps else None
 
 
-def final_level(run: Run, budget: int) -> float:
-    """How good a run's agent is after `budget` steps: the mean of its evaluations in the last tenth of them."""
-    assert run.evaluations is not None  # explorers alone have no level
-    inside = run.evaluations.steps <= budget
-    steps, levels = run.evaluations.steps[inside], run.evaluations.means[inside]
-    if not len(steps):
-        rule = f"must have an evaluation within the {budget} steps that all runs of {run.task} have"
-        raise invalid("runs", rule, str(run.path), "Evaluate all of them at the same steps.")
-    return float(levels[steps > min((1.0 - FINAL_SHARE) * budget, steps[-1] - 1)].mean())
-
-
-def shared_budget(runs: Sequence[Run]) -> int:
-    """Steps up to which every run of a task was evaluated, or, without agents, ran."""
-    evaluated = [run for run in runs if run.evaluations is not None]
-    for run in evaluated:
-        assert run.evaluations is not None
-        if not len(run.evaluations.steps):
-            raise invalid("runs", "an agent must have been evaluated", str(run.path), "Run it for longer.")
-    if evaluated:
-        return min(int(run.evaluations.steps[-1]) for run in evaluated if run.evaluations is not None)
-    return min((int(run.steps[-1]) for run in runs if len(run.steps)), default=0)
-
-
 def summary_json(runs: Iterable[Run], baselines: Sequence[str] | None = None) -> dict[str, Any]:
-    """The headlines as plain data for a JSON file: unknown is null, beyond the budget the string "inf"."""
-    rows = []
-    for row in headline(runs, baselines):
+    """The headlines as plain data for a JSON file: unknown is null, beyond the budget the string "inf".
+
+    `overall` is all tasks at once, null where there are too few tasks with a threshold or methods that ran on them all.
+    """
+    given, rows = list(runs), []
+    for row in headline(given, baselines):
         content = asdict(row) | {"share_never": row.share_never, "keepers": row.keepers, "spread": row.spread}
         rows.append({name: _plain(value) for name, value in content.items()})
-    return {"format": FORMAT, "level": LEVEL, "rows": rows}
+    return {"format": FORMAT, "level": LEVEL, "rows": rows, "overall": _overall(given)}
+
+
+def _overall(runs: list[Run]) -> dict[str, Any] | None:
+    found = overall(runs)
+    if found is None:
+        return None
+    methods = [
+        {"method": name, "iqm": _plain(score), "profile": {part: _plain(values.tolist()) for part, values in
+                                                           zip(Estimate._fields, found.profiles[name], strict=True)}}
+        for name, score in found.scores.items()
+    ]  # fmt: skip
+    return {"tasks": list(found.tasks), "taus": TAUS.round(6).tolist(), "methods": methods}
 
 
 @dataclass(frozen=True)
