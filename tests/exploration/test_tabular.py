@@ -1,5 +1,7 @@
 """`tabular` solves what counting can solve, in few episodes."""
 
+from itertools import pairwise
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -7,8 +9,11 @@ from gymnasium import spaces
 
 import polaug
 from polaug.errors import UnsupportedSpaceError
+from polaug.exploration.returns import Returns
+from polaug.exploration.table import Table
 from polaug.study import explore, task
 from polaug.study.explore import drive
+from polaug.testing import states_equal
 
 
 def play(env, explorer, episodes, seed=0):
@@ -42,6 +47,39 @@ def test_slippery_ice_is_crossed_more_often_than_at_random():
     ours = explore(lake, "tabular", episodes=200).returns
     chance = explore(lake, "random", episodes=200).returns
     assert np.mean(ours[100:]) > 0.4 > 4 * np.mean(chance)
+
+
+def uniform_steps(table, rng, steps, rows=30):
+    """Count steps of pure chance; gives how many of them were worth planning anew."""
+    places = rng.integers(rows, size=steps + 1).tolist()
+    return sum(table.count(a, int(rng.integers(2)), 0.0, b, False) for a, b in pairwise(places))
+
+
+def test_on_a_task_of_chance_planning_becomes_rare():
+    table, rng = Table(30, 2, Returns(0.99), sparing=True), np.random.default_rng(0)
+    first, *_, last = (uniform_steps(table, rng, 1000) for _ in range(6))
+    assert first > 300
+    assert 0 < last < 100
+    eager, rng = Table(30, 2, Returns(0.99)), np.random.default_rng(0)
+    assert uniform_steps(eager, rng, 6000) > 5000
+
+
+def test_what_was_never_tried_is_always_news():
+    table = Table(100, 2, Returns(0.99), sparing=True)
+    uniform_steps(table, np.random.default_rng(0), 3000)
+    assert table.count(70, 0, 0.0, 71, False)
+    assert not table.count(70, 0, 0.0, 71, False)
+    assert table.count(70, 0, 0.0, 72, False)
+
+
+def test_a_loaded_table_knows_its_edges():
+    """Counting goes on in the same edges, which it finds without walking along them."""
+    table, loaded = Table(30, 2, Returns(0.99), sparing=True), Table(30, 2, Returns(0.99), sparing=True)
+    uniform_steps(table, np.random.default_rng(0), 2000)
+    loaded.load_state_dict(table.state_dict())
+    for each in (table, loaded):
+        uniform_steps(each, np.random.default_rng(9), 500)
+    assert states_equal(table.state_dict(), loaded.state_dict())
 
 
 def test_numbers_are_refused_with_a_remedy():

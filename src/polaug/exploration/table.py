@@ -19,25 +19,41 @@ from polaug.state import LARGEST_COUNT, State, fitting, within
 
 CURIOUS, EXPLOITING = 1, 0
 _MAX_INDEX = 4_000_000  # rows for which a look-up table from row to visited state is kept
+_WELL_KNOWN = 10  # tries after which one more surprise at a pair says little,
+_SHARE = 0.02  # and only so many of them, as a share of all repeats so far, are news together
+_EXACT, _ROUGH = 1e-6, 1e-5  # change, in units of the optimum, at which values count as solved; if counts are noisy
 
 
 class Table:
     """Counts of transitions between `rows` rows by `actions` actions, and the values of both heads.
 
-    `returns` are followed by whoever owns the table.
+    `returns` are followed by whoever owns the table. A `sparing` one plans ever more rarely on tasks of chance; where
+    surprises come from rows that are coarse, each may be a wall, and they all count.
     """
 
     def __init__(
-        self, rows: int, actions: int, returns: Returns, *, caution: float = 3.0, patience: int = 2, budget: int = 400
+        self,
+        rows: int,
+        actions: int,
+        returns: Returns,
+        *,
+        caution: float = 3.0,
+        patience: int = 2,
+        budget: int = 400,
+        sparing: bool = False,
     ) -> None:
         self._rows, self._actions, self._returns, self._gamma = rows, actions, returns, returns.gamma
-        self._caution, self._patience, self._budget = caution, patience, budget
+        self._caution, self._patience, self._budget, self._sparing = caution, patience, budget, sparing
         self._tables = _empty(64, actions, rows)
         self._numbers: dict[int, int] = {}
         self._edges = 0
+        self._found: dict[
+            tuple[int, int, int, bool], int
+        ] = {}  # the edge from a state by an action to a state, ended or not
         self._V = np.zeros((2, 64))
         self._shifts: list[dict[int, int]] = [{} for _ in range(actions)]
         self._repeats = self._surprises = 0
+        self._unplanned = 0  # surprises at well-known pairs since they last were news
         self._optimum = 1.0
         self._at = [0, 0]
         self._settled = [True, True]
@@ -109,21 +125,21 @@ class Table:
         return True
 
     def count(self, row: int, action: int, reward: float, next_row: int, ends: bool) -> bool:
-        """Add a transition; True if it told something new about its pair."""
+        """Add a transition; True if it is time to plan anew.
+
+        That is so if it told something new about its pair. At pairs that are well known only many surprises together
+        tell something: on a task of chance nearly every step is one, and planning would cost ever more.
+        """
         s, to = self._number(row), self._number(next_row)
         t = self._tables
-        edge, hit = int(t.first[s, action]), -1
-        while edge >= 0:
-            if t.to[edge] == to and t.ends[edge] == ends:
-                hit = edge
-            edge = int(t.following[edge])
+        hit = self._found.get((s, action, to, ends), -1)
         tries = int(t.tries[s, action])
         if tries:
             usual = hit >= 0 and 2 * t.times[hit] >= tries
             same_reward = usual and abs(t.reward[hit] / t.times[hit] - reward) <= 1e-9 * abs(reward)
             self._repeats += 1
             self._surprises += not same_reward
-            news = not same_reward
+            news = not same_reward and self._is_enough(tries)
         else:
             news = True
             self._note_shift(action, next_row - row)
@@ -139,6 +155,16 @@ class Table:
         elif t.final[to]:
             t.final[to], t.final_reward[to] = 0, 0.0
         return news
+
+    def _is_enough(self, tries: int) -> bool:
+        """Whether a surprise at a pair tried so often, with those before it, is worth planning anew."""
+        if tries < _WELL_KNOWN or not self._sparing:
+            return True
+        self._unplanned += 1
+        if self._unplanned < _SHARE * self._repeats:
+            return False
+        self._unplanned = 0
+        return True
 
     def _note_shift(self, action: int, shift: int) -> None:
         """Learn by how many rows an action usually moves, from pairs tried for the first time."""
@@ -173,19 +199,23 @@ class Table:
         t.times[edge], t.reward[edge] = 0, 0.0
         t.following[edge] = t.first[s, action]
         t.first[s, action] = edge
+        self._found[s, action, to, ends] = edge
         return edge
 
     def plan(self, times: int, news: bool) -> None:
         """Go on with value iteration where the last call left off, or from the newest state if there are news, for
         `times` the budget of a step.
         """
-        states = len(self._numbers)
+        states, tolerance = (
+            len(self._numbers),
+            abs(self._optimum) * (_ROUGH if self._sparing and self._surprises else _EXACT),
+        )
         for head in (EXPLOITING, CURIOUS):
             if news or not self._settled[head]:
                 start = states if news else self._at[head]
                 self._at[head], self._settled[head] = sweep(
                     self._tables, states, self._V[head], self._gamma, *self._head(head), start, times * self._budget,
-                    1e-6 * abs(self._optimum),
+                    tolerance,
                 )  # fmt: skip
 
     # -- logging and state ------------------------------------------------------------------------------------------
@@ -202,7 +232,8 @@ class Table:
         """Plain arrays."""
         states, t = len(self._numbers), self._tables
         shifts = [(a, shift, n) for a, seen in enumerate(self._shifts) for shift, n in seen.items()]
-        counters = [self._edges, self._repeats, self._surprises, self._barren, *self._at, *map(int, self._settled)]
+        counters = [self._edges, self._repeats, self._surprises, self._barren, *self._at, *map(int, self._settled),
+                    self._unplanned]  # fmt: skip
         state: State = {
             "rows": t.row[:states].copy(),
             "first": t.first[:states].copy(), "tries": t.tries[:states].copy(),
@@ -254,9 +285,13 @@ class Table:
         self._shifts = [{} for _ in range(A)]
         for action, shift, times in new["shifts"].tolist():
             self._shifts[action][shift] = times
+        pairs = np.divmod(_pairs(new["first"], new["following"]), A)
+        edges_to = zip(*(column.tolist() for column in (*pairs, new["to"], new["ends"])), strict=True)
+        self._found = {place: edge for edge, place in enumerate(edges_to)}
         counters = [int(c) for c in new["counters"]]
         self._edges, self._repeats, self._surprises, self._barren = counters[:4]
-        self._at, self._settled = counters[4:6], [bool(c) for c in counters[6:]]
+        self._at, self._settled = counters[4:6], [bool(c) for c in counters[6:8]]
+        self._unplanned = counters[8]
         self._optimum, self._best, self._turn = (float(s) for s in scalars)
 
 
@@ -274,7 +309,7 @@ def _pairs(first: NDArray[np.int64], following: NDArray[np.int64]) -> NDArray[np
 _LAYOUT = {
     "rows": ("i", "S"), "first": ("i", "S", "A"), "tries": ("i", "S", "A"), "final": ("i", "S"),
     "final_reward": ("f", "S"), "V": ("f", 2, "S"), "shift": ("i", "A"), "trust": ("f", "A"),
-    "shifts": ("i", "n", 3), "counters": ("i", 8), "scalars": ("f", 3),
+    "shifts": ("i", "n", 3), "counters": ("i", 9), "scalars": ("f", 3),
     "following": ("i", "E"), "to": ("i", "E"), "ends": ("b", "E"), "times": ("i", "E"), "reward": ("f", "E"),
 }  # fmt: skip
 _EDGE_FIELDS = ("following", "to", "ends", "times", "reward")

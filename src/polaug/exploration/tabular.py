@@ -66,7 +66,7 @@ class TabularExplorer(Explorer):
         self._returns = Returns(float(gamma))
         self._options: dict[str, Any] = {
             "caution": non_negative("caution", caution), "patience": whole("patience", patience, 1),
-            "budget": whole("budget", budget, 1),
+            "budget": whole("budget", budget, 1), "sparing": True,
         }  # fmt: skip
         self._rows = OneHot(self._state_space, max_size=2**62)
         self._table = Table(self._rows.n_rows, self.actions.n_actions, self._returns, **self._options)
