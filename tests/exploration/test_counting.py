@@ -81,6 +81,28 @@ def test_scale_and_offset_do_not_matter_once_the_scale_is_known():
     assert len(set(ours.tolist())) > 5
 
 
+def test_a_count_survives_every_change_of_scale():
+    """One of ten steps leads to the same state, the others ever farther: the scale is refreshed again and again."""
+    explorer, state = make(), np.array([[0.3, -0.2]])
+    rng, visits, changes = np.random.default_rng(0), 0, 0
+    for t in range(1, 3001):
+        scale = explorer._hash._scaler.half_width.copy()
+        here = t % 10 == 0
+        visits += here
+        explorer.observe(arrivals(state if here else rng.normal(size=(1, 2)) * (1 + t / 100)))
+        changes += not np.array_equal(scale, explorer._hash._scaler.half_width)
+        if t > 20:
+            assert explorer.counts(state)[0] >= 0.9 * visits
+    assert changes > 10
+
+
+def test_counts_are_as_many_as_observations_after_any_change_of_scale():
+    explorer = make()
+    for k in range(1, 41):
+        explorer.observe(arrivals(cloud(10, seed=k) * k))
+        assert all(sum(table.values()) == 10 * k for table in explorer._counts)
+
+
 def test_it_pays_and_does_not_steer():
     explorer = make()
     assert explorer.pays

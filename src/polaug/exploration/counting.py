@@ -2,7 +2,8 @@
 
 Observations are centred and scaled first, since a raw sign hash ignores scale. The code of a state is counted in
 several tables of different prime sizes, and n(s) is the least of its counts: a collision in one table rarely happens in
-all. The batch is counted first (`observe`) and queried after (`bonus`).
+all. The batch is counted first (`observe`) and queried after (`bonus`). When the scale is refreshed the cells move:
+what was counted in a cell is then counted where the mean of what was seen in it has come to lie.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from polaug.checks import non_negative, whole
 from polaug.exploration.base import Batch, Explorer, FloatArray, IntArray
 from polaug.features.simhash import SimHash
 from polaug.features.spaces import Space
-from polaug.state import State, fitting, part, prefixed
+from polaug.state import LARGEST_COUNT, Layout, State, fitting, part, prefixed, within
 
 _PRIMES = (999_931, 999_953, 999_959, 999_961, 999_979, 999_983)
 
@@ -49,16 +50,46 @@ class CountingExplorer(Explorer):
         self._hash = SimHash(self._state_space, seed=seed, bits=bits, bias=bias)
         self._sizes = np.array(_PRIMES[: whole("tables", tables, 1, len(_PRIMES))])
         self._counts: list[dict[int, int]] = [{} for _ in self._sizes]
+        self._moves = not self._flatten.categorical.all()  # whether cells ever do
+        self._scaled = False  # until a scale is known, every observation is a cell of its own
+        self._cells: dict[
+            int | bytes, tuple[int, FloatArray]
+        ] = {}  # how often each was seen, and the mean of that (d,)
 
     def _choose(self, flat: FloatArray, states: Any) -> IntArray:
         return self._rng.integers(self.actions.n_actions, size=len(flat))
 
     def _learn(self, batch: Batch) -> None:
         """Count where the steps led to."""
-        self._hash.observe(batch.next_states)
-        for slot in self._slots(batch.next_states):
-            for table, at in zip(self._counts, slot.tolist(), strict=True):
-                table[at] = table.get(at, 0) + 1
+        if self._hash.observe(batch.next_states):
+            self._refile()
+        codes = self._hash.rows(batch.next_states)
+        self._add(codes, [1] * len(codes))
+        if self._moves:
+            for code, x in zip(codes.tolist(), batch.next_flat, strict=True):
+                self._meet(code if self._scaled else x.tobytes(), 1, x)
+
+    def _add(self, codes: IntArray, times: list[int]) -> None:
+        """Count codes (n,) so many times each."""
+        for slot, more in zip((codes[:, None] % self._sizes).tolist(), times, strict=True):
+            for table, at in zip(self._counts, slot, strict=True):
+                table[at] = table.get(at, 0) + more
+
+    def _meet(self, cell: int | bytes, more: int, x: FloatArray) -> None:
+        """`more` observations with the mean x (d,) were seen in a cell."""
+        seen, mean = self._cells.get(cell, (0, x))
+        self._cells[cell] = (seen + more, mean + (x - mean) * (more / (seen + more)))
+
+    def _refile(self) -> None:
+        """The scale is another: count anew what was counted, each cell as a whole."""
+        cells = list(self._cells.values())
+        self._cells, self._scaled, self._counts = {}, True, [{} for _ in self._sizes]
+        if not cells:
+            return
+        codes = self._hash.rows_of_flat(np.array([mean for _, mean in cells]))
+        self._add(codes, [seen for seen, _ in cells])
+        for code, (seen, mean) in zip(codes.tolist(), cells, strict=True):
+            self._meet(code, seen, mean)
 
     def _bonus(self, batch: Batch) -> FloatArray:
         return self._beta / np.sqrt(np.maximum(self.counts(batch.next_states), 1.0))
@@ -86,11 +117,25 @@ class CountingExplorer(Explorer):
         state = prefixed("hash", self._hash.state_dict())
         for k, table in enumerate(self._counts):
             state[f"table{k}"] = np.array(list(table.items()), dtype=np.int64).reshape(-1, 2)
-        return state
+        codes = [cell if isinstance(cell, int) else 0 for cell in self._cells]
+        return state | {
+            "scaled": np.array(self._scaled),
+            "codes": np.array(codes, dtype=np.int64),
+            "seen": np.array([seen for seen, _ in self._cells.values()], dtype=np.int64),
+            "means": np.array([mean for _, mean in self._cells.values()]).reshape(-1, self._flatten.size),
+        }
 
     def _load(self, state: State) -> None:
-        layouts = {f"table{k}": ("i", f"cells of {k}", 2) for k in range(len(self._counts))}
+        layouts: dict[str, Layout] = {f"table{k}": ("i", f"cells of {k}", 2) for k in range(len(self._counts))}
         tables = fitting("counting", state, layouts).values()
         counts = [{int(at): int(count) for at, count in table} for table in tables]
+        layouts = {"scaled": ("b",), "codes": ("i", "n"), "seen": ("i", "n"), "means": ("f", "n", self._flatten.size)}
+        new = fitting("counting", state, layouts)
+        within("seen", new["seen"], 1, LARGEST_COUNT)
+        scaled, keys = bool(new["scaled"]), new["codes"].tolist()
+        cells = zip(
+            keys if scaled else map(np.ndarray.tobytes, new["means"]), new["seen"].tolist(), new["means"], strict=True
+        )
         self._hash.load_state_dict(part("hash", state))  # the last that may fail
-        self._counts = counts
+        self._counts, self._scaled = counts, scaled
+        self._cells = {cell: (seen, mean) for cell, seen, mean in cells}

@@ -62,6 +62,10 @@ class SimHash(ScaledFeatures):
         """Row of each observation (n,): bit i counts 2^i."""
         return self._rows_of(self._scaler(self._flatten(observations)))
 
+    def rows_of_flat(self, x: NDArray[np.float64]) -> NDArray[np.int64]:
+        """`rows` of observations that are flat already (n, d)."""
+        return self._rows_of(self._scaler(x))
+
     def row_features(self) -> NDArray[np.float64]:
         """X (n_rows, m)."""
         if self.n_rows > MAX_ROWS:
