@@ -382,3 +382,17 @@ def test_an_explorer_without_q_still_teaches_its_choices():
     log = [transfer.teach() for _ in range(3)][-1]
     assert log["disagreement"] < 0.1
     assert "q_mean" not in log
+
+
+@pytest.mark.parametrize(("dimensions", "least", "most"), [(1, 2048, 2048), (4, 256, 600)])
+def test_fewer_states_are_labelled_where_each_has_many_actions(dimensions, least, most):
+    space = spaces.Box(-1.0, 1.0, (dimensions,))
+    transfer, _ = build("kickstart", "continuous", dimensions, space)
+    show(transfer)
+    asked, plain = [], transfer.explorer.q_values
+    transfer.explorer.q_values = lambda states: asked.append(len(states)) or plain(states)
+    transfer.teach()
+    assert least <= asked[0] <= most
+    transfer._disagreement = 0.0
+    transfer.teach()
+    assert asked[1] >= 256  # a minibatch at least

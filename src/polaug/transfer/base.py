@@ -31,6 +31,7 @@ Tensor = torch.Tensor
 
 _LABELLED = 8  # batches that a lesson labels at most,
 _PASSES = 5  # and how often it goes over them
+_MANY = 20  # actions, beyond which fewer states are labelled: Q̂ is asked about each action in each state
 _FEWER = 4  # times fewer returns than labels in a minibatch
 _LECTURES = 4  # full lessons whose labels are kept: Q̂ wavers, and their votes average it out
 
@@ -190,7 +191,9 @@ class Lessons(Transfer):
     def teach(self, weight: float = 1.0) -> dict[str, float]:
         """Minibatches in proportion to how much the agent still disagrees, down to a tenth: lessons cost time."""
         # Labelling is cheap beside training, but not free: each lesson labels a few batches and goes over them again.
-        self._label(min(-(-self._batches(weight) // _PASSES), _LABELLED) * self.settings.teach_batch_size)
+        size = self.settings.teach_batch_size
+        states = min(-(-self._batches(weight) // _PASSES), _LABELLED) * size
+        self._label(max(size, states * _MANY // max(_MANY, self.explorer.actions.n_actions)))
         return self.repeat(weight) | self._asked.statistics
 
     def _batches(self, weight: float) -> int:
