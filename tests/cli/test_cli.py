@@ -144,7 +144,7 @@ def test_the_progress_bar_works_on_a_terminal(tmp_path, monkeypatch, capsys):
         (["explore", PICTURES], "pass a function in Python: docs/how-to/own-features.md."),
         (["train", PICTURES], "method: ppo+pa cannot see the observations of Pictures-v0 ("),
         (["compare", PICTURES, "--methods", "ppo+pa"], "docs/how-to/own-features.md."),
-        (["train", "CartPole-v1", "--step", "10"], "--step 10"),
+        (["train", "CartPole-v1", "--step", "10"], "--step: polaug train has no such option. Did you mean --steps?"),
         (["compare", "CartPole-v1", "--seed=1", "--meth", "ppo"], "--meth"),
         (["explore"], "ENV"),
         (["explor"], "Did you mean 'explore'"),

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from polaug.config import Augmentation
 from polaug.errors import StateError
 from polaug.integrations.champion import Champion
-from polaug.integrations.standing import EXAMS, FIRST, Episode, Standing
+from polaug.integrations.standing import EXAMS, Episode, Standing
 from polaug.state import State
 
 _HORIZON = 4_000  # steps over which the share is kept
@@ -148,7 +148,7 @@ class Handover(Standing):
             self._falls, self._fell_at = self._falls + 1, self.steps
             if self._champion.falls_back:
                 self._let_go()
-        if self._champion is not None and self._champion.may_regret and len(self._novice) == FIRST:
+        if self._champion is not None and self._champion.may_regret and self._knows_novice:
             self._champion.regret(worth_it=self._worth_keeping)
             if not self._champion.untaught:
                 self._forget_agent()

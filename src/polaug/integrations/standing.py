@@ -15,7 +15,7 @@ _LATEST = 4  # of them say whether it has fallen behind: a taught one changes fa
 _SURE = 6  # are needed to say that it leads: exams that end with a lucky streak flatter
 _WINDOW = 8  # recent episodes that speak for an actor
 _FAR, _NEAR = 0.2, 0.1  # of the range of returns
-FIRST = 3  # episodes that show how the explorer began, or an agent that knows nothing
+_FIRST = 3  # episodes that show how the explorer began, or an agent that knows nothing
 _SAFELY = 3.5  # standard deviations by which a whole window must lie above them
 _ON_THE_WAY = 0.6  # of the way from them to the best return ever seen
 _ENOUGH = 4  # episodes that prove a level
@@ -73,9 +73,9 @@ class Standing:
         self._opening = np.append(self._opening, episode.total)[:_OPENING]
         self._range = np.array([min(self._range[0], episode.total), max(self._range[1], episode.total)])
         if not (episode.by_explorer or episode.exam):
-            self._novice = np.append(self._novice, episode.total)[:FIRST]
+            self._novice = np.append(self._novice, episode.total)[:_FIRST]
         if episode.by_explorer:
-            self._first = np.append(self._first, episode.total)[:FIRST]
+            self._first = np.append(self._first, episode.total)[:_FIRST]
             last = self._explorer.returns
             if len(last) == _WINDOW:
                 self._peak = max(self._peak, float(last.mean()))
@@ -170,10 +170,15 @@ class Standing:
     @property
     def _worth_keeping(self) -> bool:
         """The explorer or its pupil was far better than an agent that knows nothing, or that is not known."""
-        if len(self._novice) < FIRST:
+        if len(self._novice) < _FIRST:
             return True
         level = float(self._level.mean()) if len(self._level) else -np.inf
         return bool(max(self._peak, level, self._before) >= self._novice.mean() + _WORTH * self.scale)
+
+    @property
+    def _knows_novice(self) -> bool:
+        """It is known for certain what an agent does that knows nothing: one that was let go has driven."""
+        return bool(np.isfinite(self._before)) and len(self._novice) == _FIRST
 
     @property
     def _eventless(self) -> bool:

@@ -166,6 +166,7 @@ class Companion:
                 normalizer, step["rewards"], rewards, self._guarded("bonus", lambda: self.explorer.bonus(transitions))
             )
         self.transfer.watch(transitions)
+        alone = self.champion.untaught
         episodes = self.handover.step(rewards, dones, truncated)
         if episodes:
             self._learns, self._idle = not self.handover.retired, False
@@ -176,7 +177,7 @@ class Companion:
                 if self.champion.drifts:  # what a curious explorer and its pupil did leads astray for good
                     model.replay_buffer.reset()
                 self.transfer.forget()
-            elif self._anew_at and not self.champion.untaught:  # it has back what it was taught
+            elif alone and not self.champion.untaught:  # it has back what it was taught
                 self._anew_at = 0
         for episode in episodes:
             if episode.exam and self.handover.teaching > 0.0:
