@@ -47,9 +47,7 @@ class Table:
         self._tables = _empty(64, actions, rows)
         self._numbers: dict[int, int] = {}
         self._edges = 0
-        self._found: dict[
-            tuple[int, int, int, bool], int
-        ] = {}  # the edge from a state by an action to a state, ended or not
+        self._found: dict[tuple[int, int, int, bool], int] = {}  # edges by state, action, next state and its end
         self._V = np.zeros((2, 64))
         self._shifts: list[dict[int, int]] = [{} for _ in range(actions)]
         self._repeats = self._surprises = 0
@@ -206,10 +204,8 @@ class Table:
         """Go on with value iteration where the last call left off, or from the newest state if there are news, for
         `times` the budget of a step.
         """
-        states, tolerance = (
-            len(self._numbers),
-            abs(self._optimum) * (_ROUGH if self._sparing and self._surprises else _EXACT),
-        )
+        states, noisy = len(self._numbers), self._sparing and self._surprises > 0
+        tolerance = abs(self._optimum) * (_ROUGH if noisy else _EXACT)
         for head in (EXPLOITING, CURIOUS):
             if news or not self._settled[head]:
                 start = states if news else self._at[head]
