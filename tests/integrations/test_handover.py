@@ -69,6 +69,17 @@ def test_while_all_returns_are_alike_the_curious_one_goes_on_and_nobody_is_taugh
     assert alike(100, found=4_000).teaching > 0.5  # it is followed as soon as it has found something
 
 
+def test_lessons_wait_for_a_second_return_only_where_nothing_has_happened():
+    for rewards, taught_at_once in (([-1.0] * 50, False), ([-1.0, -2.0] * 25, True)):
+        handover = Handover(Augmentation(), steers=True, automatic=True, tau_e=None, warm_up=0)
+        handover.begin(1)
+        for t, reward in enumerate(rewards):
+            handover.step(np.array([reward]), np.array([t == 49]))
+        twin = Handover(Augmentation(), steers=True, automatic=True, tau_e=None, warm_up=0)
+        twin.load_state_dict(handover.state_dict())
+        assert (handover.teaching > 0.0) == (twin.teaching > 0.0) == taught_at_once
+
+
 def test_a_search_in_vain_ends():
     handover = alike(1_000)
     assert handover.explorer_steps < 10_000 + 0.1 * handover.steps

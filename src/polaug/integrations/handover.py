@@ -64,6 +64,7 @@ class Handover(Standing):
         self._earlier = np.zeros(0, dtype=np.int64)  # steps of the episodes under way in earlier spells
         self._eras = np.zeros(0, dtype=np.int64)  # how often the agent had been brought back when they began
         self._spell = _SPELL
+        self._usual, self._uneventful = np.nan, True  # the first reward, and whether all others were the same
         self._recent = (0.0, 0.0, 0.0)  # discounted steps: the explorer's, exams, all
         self._driven = self._examined = 0  # environments that the explorer drives, and those with an exam
         self._since_best = 0  # steps since the explorer's mean was best
@@ -107,6 +108,9 @@ class Handover(Standing):
         self._without_lead += self._driven
         self._totals += rewards
         self._lengths += 1
+        if self._uneventful:
+            self._usual = float(rewards[0]) if np.isnan(self._usual) else self._usual
+            self._uneventful = bool((rewards == self._usual).all())
         over = (ended | (self._lengths >= self._spell)).nonzero()[0].tolist()
         if not over:
             return []
@@ -285,8 +289,8 @@ class Handover(Standing):
 
     @property
     def _all_alike(self) -> bool:
-        """Every return of anybody was the same so far; a single one says nothing about others."""
-        return self.scale == 0.0 and len(self._opening) > 1
+        """Nothing has happened so far: every return of anybody was the same, and if there is only one, every reward."""
+        return self.scale == 0.0 and (self._uneventful or len(self._opening) > 1)
 
     @property
     def _dismissed(self) -> bool:
@@ -335,6 +339,7 @@ class Handover(Standing):
             "drivers": self.drivers.copy(), "exams": self.exams.copy(),
             "totals": self._totals.copy(), "lengths": self._lengths.copy(),
             "earlier": self._earlier.copy(), "eras": self._eras.copy(), "spell": np.array(self._spell),
+            "usual": np.array([self._usual, self._uneventful]),
         }  # fmt: skip
 
     def load_state_dict(self, state: State) -> None:
@@ -346,6 +351,7 @@ class Handover(Standing):
         explorer, exams, total = (float(number) for number in state["recent"])
         self._recent = (explorer, exams, total)
         self._hope = float(state["hope"])
+        self._usual, self._uneventful = float(state["usual"][0]), bool(state["usual"][1])
         self.steps, self.explorer_steps, self._since_best, self._without_lead, self._lost = counters[:5]
         self._led = bool(counters[5])
         self._falls, self._fell_at, self._since_exam, self._tries = counters[6:]
