@@ -26,7 +26,7 @@ def machine() -> str:
 
 def run(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """All cells from top to bottom in a fresh kernel; an error in one of them is raised here."""
-    client = NotebookClient(notebook, timeout=300, kernel_name="python3", record_timing=False)
+    client = NotebookClient(notebook, timeout=900, kernel_name="python3", record_timing=False)
     client.execute(cwd=str(HERE))
     return notebook
 

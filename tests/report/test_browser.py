@@ -332,9 +332,35 @@ def test_nothing_overflows(study, look, width):
         assert place["x"] + place["width"] <= width
 
 
+def test_on_a_phone_every_method_is_a_card_with_all_that_is_known_of_it(study, look):
+    page = look(study / "report.html", width=400, height=844)
+    row = page.locator("#task1 table.sortable tbody tr").last
+    places = [cell.bounding_box() for cell in row.locator("th, td").all()]
+    assert len(places) == 8
+    assert all(place["x"] >= 0 and place["x"] + place["width"] <= 400 for place in places)
+    assert [place["y"] for place in places] == sorted({place["y"] for place in places})  # one below the other
+    cell = row.locator("td").nth(3)
+    assert "ppo: " in cell.inner_text()
+    assert "against" in cell.evaluate("c => getComputedStyle(c, '::before').content")
+    wide = look(study / "report.html", width=1280).locator("#task1 table.sortable tbody td").first
+    assert wide.evaluate("c => getComputedStyle(c, '::before').content") == "none"
+
+
+def test_lines_that_coincide_are_named(tmp_path, look):
+    for method, end in (("dqn", -200.0), ("ppo", -200.0), ("ppo+pa", -100.0)):
+        for seed in range(2):
+            synthetic.write_run(tmp_path, "T", method, seed, evaluations=[(10, -200.0), (20, end), (30, end)])
+    page = look(write_report(tmp_path))
+    box = ".plot[data-kind=evaluation]"
+    assert [note["text"] for note in chart(page, box)["layout"]["annotations"][:1]] == ["dqn, ppo: the same line"]
+    page.locator(".legend button", has_text="dqn").click()
+    assert not [note for note in chart(page, box)["layout"]["annotations"] if "same line" in note["text"]]
+
+
 def test_a_table_wider_than_the_page_fades_out_where_it_goes_on(study, look):
     page = look(study / "report.html", width=390, height=844)
-    frame = page.locator("#task0 .scroll").first
+    page.locator("#task0 details[data-table] summary").first.click()
+    frame = page.locator("#task0 details[data-table] .scroll").first
     page.wait_for_function("f => f.classList.contains('more')", arg=frame.element_handle())
     assert "gradient" in frame.evaluate("f => getComputedStyle(f).maskImage")
     frame.evaluate("f => f.scrollTo(f.scrollWidth, 0)")

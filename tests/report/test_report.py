@@ -19,6 +19,7 @@ from polaug.report.curves import bands, choices, curves
 from polaug.report.data import embedded, page_data
 from polaug.report.digits import short, shown
 from polaug.report.dimensions import KNOWN, dimension_name
+from polaug.report.figures import _curves
 from polaug.report.grids import POINTS, evaluations, training
 from polaug.report.heat import effective_rank, pack, packed_within
 from polaug.report.overall import overall
@@ -318,7 +319,7 @@ def test_a_fall_after_the_threshold_is_in_the_headline(tmp_path):
     (row,) = headlines(find_runs(tmp_path))
     html = headline_table([row], ["ppo"])
     assert "kept it</button>" in html
-    assert '<td data-sort="0.5">1 of 2 <span class="range">over the next 10 steps</span></td>' in html
+    assert '<td data-label="kept it" data-sort="0.5">1 of 2 <span class="range">over 10 steps</span></td>' in html
     head, told = headline_rows([row])
     assert (told[head.index("kept")], told[head.index("judged")]) == (0.5, 2)
 
@@ -327,7 +328,9 @@ def test_seeds_that_ended_too_soon_to_keep_a_level_are_named(tmp_path):
     write_run(tmp_path, seed=0, evaluations=[(10, 2.0), (20, 2.0)])
     write_run(tmp_path, seed=1, evaluations=[(10, 0.0), (20, 2.0)])
     html = headline_table(headlines(find_runs(tmp_path)), ["ppo"])
-    told = '<td data-sort="1.0">1 of the 1 that ran on <span class="range">over the next 10 steps</span></td>'
+    told = (
+        '<td data-label="kept it" data-sort="1.0">1 of the 1 that ran on <span class="range">over 10 steps</span></td>'
+    )
     assert told in html
     text = " ".join(read(write_report(tmp_path)).text)
     assert "at most 10 % of the threshold below it, on average over the next 20,000 steps, or what was left" in text
@@ -461,6 +464,22 @@ def test_the_same_runs_give_the_same_files(study, tmp_path):
     assert figures == {path.name: path.read_bytes() for path in (study / "figures").iterdir()}
     assert set(figures) == {f"{kind}-MountainCar-v0.{end}" for kind in ("curves", "maps") for end in ("png", "pdf")}
     assert figures["curves-MountainCar-v0.pdf"].startswith(b"%PDF")
+
+
+def test_figures_show_who_drove_and_name_lines_that_coincide(tmp_path):
+    for method, actors in (("dqn", "agent"), ("ppo", "agent"), ("ppo+pa", "explorer")):
+        for seed in range(2):
+            end = 3.0 if "+" in method else 0.0
+            write_run(tmp_path, method=method, seed=seed, returns=[0.0, end, end], actors=[actors, "agent", "agent"],
+                      evaluations=[(10, 0.0), (20, end)])  # fmt: skip
+    runs = find_runs(tmp_path)
+    alone, drove, strips = _curves("T", runs, in_order(run.method for run in runs)).axes
+    for axes in (alone, drove):
+        assert [text.get_text() for text in axes.texts] == ["dqn, ppo: the same line"]
+    assert [mesh.get_array().ravel().tolist() for mesh in strips.collections] == [[0, 0, 0], [0, 0, 0], [1, 0, 0]]
+    assert strips.get_xlabel() == "episode"
+    plain = [run for run in runs if run.method != "ppo+pa"]
+    assert len(_curves("T", plain, ["dqn", "ppo"]).axes) == 2  # nobody else drove
 
 
 def test_no_runs_and_damaged_runs_are_told(tmp_path):

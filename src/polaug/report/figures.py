@@ -11,13 +11,13 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LogNorm, Normalize
+from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 
 from polaug.report.curves import bands
 from polaug.report.digits import shown
 from polaug.report.dimensions import dimension_name
-from polaug.report.grids import evaluations, training
+from polaug.report.grids import Grid, evaluations, training
 from polaug.report.palette import in_order, look
 from polaug.state import State
 from polaug.study.figure_files import check_figures, save_figure
@@ -67,15 +67,20 @@ def _curves(task: str, runs: list[Run], order: list[str]) -> Figure:
         (training, "episodes", "episode", "training"),
     ]
     panels = [panel for panel in kinds if panel[0] is training or any(run.evaluations is not None for run in runs)]
-    figure = Figure(figsize=(3.4 * len(panels), 2.6), layout="constrained")
-    for at, (make, axis, label, title) in enumerate(panels, start=1):
-        axes: Axes = figure.add_subplot(1, len(panels), at)
-        for method, mine in groupby(runs, key=lambda run: run.method):
-            grid = make(list(mine), axis)
-            if grid is None or not len(grid.x):
-                continue
+    led = any("explorer" in run.episodes.actors for run in runs) and any("agent" in run.episodes.actors for run in runs)
+    rows = len({run.method for run in runs}) if led else 0
+    figure = Figure(figsize=(3.4 * len(panels), 2.6 + 0.09 * rows), layout="constrained")
+    places = figure.add_gridspec(2 if led else 1, len(panels), height_ratios=[2.6, 0.09 * rows] if led else None)
+    for at, (make, axis, label, title) in enumerate(panels):
+        strip = led and make is training
+        axes: Axes = figure.add_subplot(places[0, at] if strip else places[:, at])
+        grids = {name: make(list(mine), axis) for name, mine in groupby(runs, key=lambda run: run.method)}
+        drawn = {method: grid for method, grid in grids.items() if grid is not None and len(grid.x)}
+        centres = {}
+        for method, grid in drawn.items():
             colour, dash = look(order.index(method))
             centre, low, high = bands(grid.values)["iqm"]
+            centres[method] = (grid.x, centre)
             axes.fill_between(grid.x, low, high, color=colour, alpha=0.18, lw=0)
             lone = "o" if len(grid.x) == 1 else None
             axes.plot(grid.x, centre, color=colour, ls=_DASHES[dash], lw=1.3, marker=lone, label=_text(method))
@@ -83,9 +88,49 @@ def _curves(task: str, runs: list[Run], order: list[str]) -> Figure:
             axes.axhline(runs[0].threshold, color="0.4", lw=0.7, ls=(0, (4, 4)))
         axes.set(xlabel=label, ylabel="return", title=f"{_text(task)}: {title}")
         axes.grid(axis="y", color="0.92", lw=0.6)
+        for group in _coinciding(centres):
+            x, centre = centres[group[0]]
+            axes.annotate(f"{', '.join(map(_text, group))}: the same line", (x[-1], centre[-1]), xytext=(0, 2),
+                          textcoords="offset points", ha="right", fontsize=6.5, color="0.35")  # fmt: skip
+        if strip:
+            below = figure.add_subplot(places[1, at], sharex=axes)
+            _drivers(below, [(look(order.index(method))[0], grid) for method, grid in drawn.items()])
+            below.set_xlabel(label)
+            axes.set_xlabel("")
+            axes.tick_params(labelbottom=False)
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(4, max(1, len(labels))))
     return figure
+
+
+def _drivers(axes: Axes, grids: list[tuple[str, Grid]]) -> None:
+    """As on the page a row for each method in its colour: filled where the explorer drove, bare where the agent did."""
+    for row, (colour, grid) in enumerate(grids):
+        shades = LinearSegmentedColormap.from_list("", ["#ecebe6", colour])
+        share = np.zeros(len(grid.x)) if grid.share is None else grid.share
+        axes.pcolormesh([0.0, *grid.x], [row - 0.38, row + 0.38], share[None], cmap=shades, vmin=0, vmax=1)
+    axes.set(ylim=(len(grids) - 0.5, -0.5), yticks=[])
+    axes.set_title("filled: the explorer drove", fontsize=6.5, color="0.35", loc="right", pad=1.5)
+    axes.spines[["left", "bottom"]].set_visible(False)
+
+
+def _coinciding(centres: dict[str, tuple[Any, Any]]) -> list[list[str]]:
+    """Methods whose lines lie on each other, from end to end within a hundredth of the picture."""
+    lines = {name: line for name, line in centres.items() if len(line[0]) > 1}
+    if not lines:
+        return []
+    every = np.concatenate([centre for _, centre in lines.values()])
+    near, groups = 0.01 * np.ptp(every), list[list[str]]()
+    for name, (x, centre) in lines.items():
+        for group in groups:
+            there, other = lines[group[0]]
+            at = np.linspace(0.0, min(x[-1], there[-1]), 25)
+            if np.abs(np.interp(at, x, centre) - np.interp(at, there, other)).max() <= near:
+                group.append(name)
+                break
+        else:
+            groups.append([name])
+    return [group for group in groups if len(group) > 1]
 
 
 def _at_work(maps: State, run: Run) -> Figure:

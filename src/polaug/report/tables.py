@@ -79,7 +79,7 @@ def _kept(row: Headline, lone: bool) -> str:
     if row.kept is None:
         return keeping(row)
     steps = " to ".join(dict.fromkeys(map(shown, row.watched)))
-    over = f' <span class="range">over the next {steps} steps</span>'
+    over = f' <span class="range">over {steps} steps</span>'
     if lone:
         return {0.0: "no", 1.0: "yes"}.get(row.kept, "–") + over
     if row.judged != row.reached:  # beside "3 of 3 got there" a bare "2 of 2" reads as a slip
@@ -130,7 +130,8 @@ def _table(heads: Sequence[str], body: Sequence[tuple[int, Sequence[Cell]]]) -> 
     rows = []
     for method, cells in body:
         first, *rest = (f' data-sort="{escape("" if key is None else str(key))}">{text}' for text, key in cells)
-        others = "".join(f"<td{each}</td>" for each in rest)
+        labels = (f' data-label="{escape(head)}"' for head in heads[1:])  # what a phone shows instead of the head
+        others = "".join(f"<td{label}{each}</td>" for label, each in zip(labels, rest, strict=True))
         rows.append(f'<tr data-method="{method}"><th scope="row"{first}</th>{others}</tr>')
     return _framed("sortable", head, "".join(rows))
 

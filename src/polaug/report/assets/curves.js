@@ -33,6 +33,25 @@ function curveTraces(task, kind) {
   return traces;
 }
 
+/* Methods whose lines lie on each other, from end to end within a hundredth of the picture: only one of them is seen. */
+function coinciding(traces) {
+  const lines = traces.filter((trace) => "meta" in trace && trace.x.length > 1);
+  const all = lines.flatMap((line) => line.y);
+  const near = 0.01 * (Math.max(...all) - Math.min(...all));
+  const at = (line, x) => line.y[Math.max(0, line.x.findLastIndex((place) => place <= x))];
+  const alike = (a, b) => {
+    const end = Math.min(a.x.at(-1), b.x.at(-1));
+    return Array.from({ length: 25 }, (_, k) => (end * k) / 24).every((x) => Math.abs(at(a, x) - at(b, x)) <= near);
+  };
+  const groups = [];
+  for (const line of lines) {
+    const group = groups.find(([first]) => alike(first, line));
+    if (group) group.push(line);
+    else groups.push([line]);
+  }
+  return groups.filter((group) => group.length > 1);
+}
+
 /* One row for each method: filled with its colour where the explorer acted, bare where the agent did. */
 function stripTraces(task) {
   return shownMethods(task).flatMap((method, row) => {
@@ -114,6 +133,18 @@ function curveChart(task, kind) {
     shapes: [],
     annotations: [],
   });
+  for (const group of coinciding(traces)) {
+    const [{ x, y }] = group;
+    made.annotations.push({
+      x: x.at(-1),
+      y: y.at(-1),
+      xanchor: "right",
+      yanchor: "bottom",
+      showarrow: false,
+      text: `${group.map((line) => line.name).join(", ")}: the same line`,
+      font: { size: 11.5, color: variable("--soft") },
+    });
+  }
   if (strip.length) {
     made.yaxis2 = {
       domain: [0, share],
