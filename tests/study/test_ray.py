@@ -33,7 +33,7 @@ def marked(name="marked", **kwargs):
 @pytest.fixture(scope="module")
 def cluster():
     """A Ray of two worker processes, which finds the tests' own modules, and polaug as it is here."""
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False,
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False,
              runtime_env={"env_vars": {"PYTHONPATH": PATHS}})  # fmt: skip
     yield
     ray.shutdown()

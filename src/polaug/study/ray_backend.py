@@ -125,7 +125,7 @@ class RayPool:
 
 def _start(ray: Any, workers: int, address: str | None) -> None:
     """Connect to the cluster at `address`, or start a Ray of `workers` processes here."""
-    options: dict[str, Any] = {"num_cpus": workers, "include_dashboard": False}
+    options: dict[str, Any] = {"address": "local", "num_cpus": workers, "include_dashboard": False}  # not one nearby
     if address is not None:
         _check_open(address)
         options = {"address": address}
