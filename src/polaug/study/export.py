@@ -119,7 +119,7 @@ def _pyarrow() -> tuple[Any, Any]:
     try:
         return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ImportError as fault:
-        raise invalid("formats", "parquet needs pyarrow", "parquet", "pip install 'polaug[parquet]'.") from fault
+        raise invalid("formats", "parquet needs pyarrow", "parquet", "pip install pyarrow.") from fault
 
 
 def _arrow(arrow: Any, columns: Sequence[str], content: list[Row]) -> Any:

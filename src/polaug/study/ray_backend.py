@@ -173,5 +173,5 @@ def _ray() -> Any:
         import ray
         import ray.exceptions
     except ImportError as fault:
-        raise invalid("backend", "Ray must be installed", "ray", "pip install 'polaug[ray]'.") from fault
+        raise invalid("backend", "Ray must be installed", "ray", "pip install ray.") from fault
     return ray

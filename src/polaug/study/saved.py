@@ -129,7 +129,7 @@ def open_players(
         cls = agent_class(name)
     except ImportError as fault:
         rule = f"{ALGORITHMS[name].cls} needs {ALGORITHMS[name].module}"
-        raise invalid("model", rule, str(file), "Install polaug[contrib].") from fault
+        raise invalid("model", rule, str(file), "pip install sb3-contrib.") from fault
     venv: Any = DummyVecEnv([found.make])
     try:
         venv, normalizes = _normalized(file, vecnormalize, venv)
