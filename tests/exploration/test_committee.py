@@ -242,6 +242,21 @@ def test_episodes_of_others_are_learnt_from_but_speak_for_no_member():
     assert {k: v for k, v in after.items() if "plays" in k} == {k: v for k, v in before.items() if "plays" in k}
 
 
+def test_returns_are_of_whole_episodes_whoever_drives_in_other_environments():
+    """Actions are chosen for all environments, also where an agent is in the middle of an episode."""
+    env = gym.make("MountainCar-v0")
+    explorer = polaug.make_explorer("committee", env.observation_space, env.action_space)
+    rng, ended = np.random.default_rng(0), np.zeros((40, 2), dtype=bool)
+    ended[9::10, 0], ended[19::20, 1] = True, True
+    for t in range(40):
+        seen, then = rng.uniform(-0.05, 0.05, (2, 2, 2))
+        actions = rng.integers(3, size=2)
+        if t % 10 >= 5:  # the explorer drives in the first environment only
+            actions[0] = explorer.act(seen)[0]
+        explorer.observe(polaug.Transitions(seen, actions, -np.ones(2), then, np.zeros(2, dtype=bool), ended[t]))
+    assert sorted(explorer._contest._recent) == [-20.0] * 2 + [-10.0] * 4
+
+
 def test_steps_of_others_are_the_same_in_bulk_as_one_by_one():
     env, one = committee("CartPole-v1", capacity=400)
     _, bulk = committee("CartPole-v1", capacity=400)

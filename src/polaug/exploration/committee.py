@@ -143,8 +143,10 @@ class CommitteeExplorer(Explorer):
         return run.settled and run.length < run.held_until
 
     def _begin(self, environment: int, flat: FloatArray) -> Run:
-        """Give the episode to a member; what somebody else may have driven of it does not count."""
-        run = self._start(environment, flat)
+        """Give the episode to a member. Somebody else may have driven a part of it (actions are chosen for all
+        environments): returns are of whole episodes, and speak for the member only if it has driven most of them.
+        """
+        run = self._runs.get(environment) or self._start(environment, flat)
         self._choose_teacher(flat)
         self._give(environment, run, self._contest.next_member(flat))
         return run
