@@ -53,7 +53,7 @@ def test_parquet_has_the_same_rows(tmp_path):
 def test_parquet_without_pyarrow_says_what_to_do(tmp_path, monkeypatch):
     write_run(tmp_path / "runs", "Car", "ppo", 0)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(InvalidInputError, match=r"polaug\[parquet\]"):
+    with pytest.raises(InvalidInputError, match=r"pip install pyarrow\."):
         export(tmp_path / "runs", tmp_path / "out", formats=("csv", "parquet"))
     assert not (tmp_path / "out").exists()
 
