@@ -79,13 +79,13 @@ class RunFolder:
 
     def row(self, name: str, *values: int | float | str) -> None:
         """Append a row to the file called `name`; numbers keep their last bit, and must be finite."""
-        for column, value in zip(COLUMNS[name], values, strict=True):
+        for at, value in enumerate(values):
             if isinstance(value, float) and not math.isfinite(value):
                 rule = f"must be finite in row {self._rows.get(name, 0) + 1} of {self.path / name}"
-                raise invalid(column, rule, value, "Mend the environment's rewards.")
+                raise invalid(COLUMNS[name][at], rule, value, "Mend the environment's rewards.")
         if name not in self._writers:
             self._open(name)
-        self._writers[name].writerow([repr(value) if isinstance(value, float) else value for value in values])
+        self._writers[name].writerow(values)
         self._files[name].flush()
         self._rows[name] += 1
 

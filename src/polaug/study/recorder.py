@@ -23,6 +23,7 @@ from polaug.study.tasks import Task
 _SNAPSHOTS = 8  # looks at the maps in a run, evenly spaced: each costs as much as some dozens of steps,
 _APART = 1_250  # and so many are between two
 _PULSE = 0.25  # seconds between reports of progress
+_HELD = 256  # steps that are handed to the maps at once: one by one each finds cold caches, and costs more
 
 
 class Recorder(BaseCallback):
@@ -44,6 +45,7 @@ class Recorder(BaseCallback):
         self._steps, self._episodes, self._every = wanted["steps"] or 0, wanted["episodes"] or 0, wanted["every"]
         self._evaluator = Evaluator(task, wanted["eval_episodes"], wanted["seed"])
         self._augmented = np.zeros(tape.num_envs)
+        self._held: list[tuple[Any, ...]] = []
         self._ended = 0
         self._last_return, self._last_actor, self._last_mean = float("nan"), "agent", float("nan")
         self._evaluated_at, self._due = -1, self._every
@@ -70,7 +72,9 @@ class Recorder(BaseCallback):
         began, evaluating = perf_counter(), self.evaluation_seconds
         tape = self._tape
         if self._maps is not None:
-            self._maps.observe(tape.observations, tape.actions, tape.rewards, tape.dones)
+            self._held.append((tape.observations, tape.actions.copy(), tape.rewards, tape.dones))
+            if len(self._held) == _HELD:
+                self._observe()
         if self._pays:
             self._augmented += self._seen_rewards()
         dones = tape.dones.tolist()
@@ -89,6 +93,13 @@ class Recorder(BaseCallback):
         return not self.over
 
     # -- parts ------------------------------------------------------------------------------------------------------
+
+    def _observe(self) -> None:
+        """Tell the maps what was held back; the environments' arrays are new ones at every step."""
+        if self._maps is not None:
+            for step in self._held:
+                self._maps.observe(*step)
+        self._held.clear()
 
     def _seen_rewards(self) -> Any:
         """Rewards with the bonus, before any normalisation."""
@@ -110,6 +121,7 @@ class Recorder(BaseCallback):
 
     def _look(self) -> None:
         """Evaluate the agent, and look at the maps from time to time."""
+        self._observe()
         step, compiled = self.num_timesteps, compile_seconds()
         before = seconds()
         trained = before - self._started - self.evaluation_seconds
