@@ -186,5 +186,6 @@ def test_rewards_that_are_all_alike_for_long_are_a_sign_of_idling():
     pays(0.0, 201)
     assert member._lost_until == until + 3_000
     member._returns.best_reward = 100.0
+    member._returns.survey(np.append(np.zeros(200), 100.0))
     assert member._found
     assert not member._lost  # who has found something may stand still

@@ -303,3 +303,29 @@ def test_actions_that_do_not_count_from_zero_are_refused(cls, space, zero, corri
         augment(cls)("MlpPolicy", env, augmentation=Augmentation(guide), **small())
     remedy = gym.wrappers.TransformAction(env, lambda action: action + space.start, zero)
     augment(cls)("MlpPolicy", remedy, augmentation=Augmentation(guide), **small()).learn(64)
+
+
+@pytest.mark.parametrize("cls", [PPO, DQN])
+def test_an_agent_that_comes_with_experience_is_not_ruined(cls, corridor, guide, tmp_path):
+    options = {"n_steps": 128} if cls is PPO else {"learning_starts": 50}
+    plain = cls("MlpPolicy", corridor(), seed=0, device="cpu", **options)
+    with torch.no_grad():  # it always walks right
+        head = plain.policy.action_net if cls is PPO else plain.q_net.q_net[-1]
+        head.weight.zero_()
+        head.bias.copy_(torch.tensor([-5.0, 5.0]))
+    plain.num_timesteps = 10_000
+    plain.save(tmp_path / "good")
+    settings = Augmentation(guide, explorer_options={"wrong": True}, teach_every=25)
+    model = augment(cls).load(tmp_path / "good", env=corridor(), augmentation=settings, learning_rate=0.0)
+    model.learn(300, reset_num_timesteps=False)
+    obs = np.array([[at, 0.2] for at in range(10)], np.float32)
+    assert (model.predict(obs, deterministic=True)[0] == 1).all()
+    assert model._polaug.handover.explorer_steps > 0  # it had its turn, later
+    assert not model._polaug.lessons
+
+
+def test_a_long_warm_up_is_the_explorers_only_while_it_is_trusted(corridor, guide):
+    settings = Augmentation(guide, explorer_options={"wrong": True}, patience=200)
+    model = augment(DQN)("MlpPolicy", corridor(), learning_starts=2_000, augmentation=settings, seed=0, device="cpu")
+    model.learn(1_500)
+    assert model._polaug.handover.explorer_steps < 750

@@ -235,3 +235,56 @@ def test_a_policy_gradient_that_is_let_go_stays_as_it_is():
         assert each.gave_up
     examined(champion, agent, 50.0, 8)
     assert not any(examined(champion, agent, -90.0, 12, start=40_000))  # and is not brought back
+
+
+def stationary(returns, exams=300, seed=0):
+    """An agent that never changes, whose exams have these returns by chance."""
+    agent, rng = Agent(), np.random.default_rng(seed)
+    champion = Champion(lambda: agent.parameters, agent.write, drifts=True)
+    paces = []
+    for k in range(exams):
+        champion.enter(float(rng.choice(returns)), 100 * k, max(returns) - min(returns))
+        paces.append(champion.pace)
+    return champion, np.array(paces)
+
+
+def test_chance_alone_does_not_stop_an_agent_from_learning():
+    slowed = [(stationary([0.0, 1.0], seed=seed)[1] >= 8).mean() for seed in range(20)]
+    assert np.mean(slowed) < 0.3  # 0.8 if very bad exams were never the champion's, and no return forgiven
+
+
+def test_sound_exams_make_up_for_a_return():
+    agent = Agent()
+    champion = Champion(lambda: agent.parameters, agent.write, drifts=True)
+    examined(champion, agent, 50.0, 8)
+    assert any(examined(champion, agent, 20.0, 6, start=800))
+    assert champion.pace == 2
+    examined(champion, agent, 50.0, 12, start=1_400)
+    assert champion.pace == 1
+
+
+def test_the_parameters_that_are_crowned_are_like_those_that_were_examined():
+    agent = Agent()
+    champion = Champion(lambda: agent.parameters, agent.write, drifts=True)
+    for total, step in ((500.0, 0), (12.0, 500)):  # a lesson came in between
+        agent.parameters["w"].fill_(total)
+        champion.enter(total, step, 488.0)
+        champion.changed(wholly=False)
+    assert not len(champion.exams)
+    agent.parameters["w"].fill_(490.0)
+    champion.enter(490.0, 1_000, 488.0)
+    assert champion.state_dict()["best.w"] == 490.0
+
+
+def test_a_regret_is_for_good():
+    agent = Agent()
+    champion = Champion(lambda: agent.parameters, agent.write, drifts=True)
+    champion.before_lesson()
+    assert champion.can_let_go
+    agent.parameters["w"].fill_(5.0)
+    champion.let_go()
+    champion.regret(worth_it=True)
+    assert agent.parameters["w"] == 5.0
+    assert not champion.can_let_go
+    champion.before_lesson()
+    assert not champion.can_let_go

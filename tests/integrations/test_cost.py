@@ -105,6 +105,7 @@ def test_an_exam_is_what_the_agent_would_do_without_noise(cls, environments, cor
     with torch.no_grad():
         for parameter in agent.policy.parameters():
             parameter.normal_()  # so that choices differ
+    agent._polaug.averaged.restart()  # it is another one now
     chosen = []
     for at in np.linspace(-1.0, 11.0, 40):
         agent._last_obs = np.array([[at + k, at / 11] for k in range(environments)], np.float32)

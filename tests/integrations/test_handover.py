@@ -230,6 +230,36 @@ def test_the_warm_up_is_the_explorers():
     assert handover.explorer_steps == 100
 
 
+def test_an_experienced_agent_is_examined_before_anybody_drives_or_teaches_it():
+    handover = Handover(
+        Augmentation(), steers=True, automatic=True, tau_e=None, warm_up=500, experienced=True, champion=None
+    )
+    handover.begin(1)
+    for episode in range(6):
+        assert handover.exams.all()
+        assert not handover.drivers.any()
+        assert handover.teaching == 0.0
+        twin = Handover(Augmentation(), steers=True, automatic=True, tau_e=None, warm_up=500)
+        twin.load_state_dict(handover.state_dict())
+        assert twin.share == handover.share == 0.0
+        for t in range(20):
+            handover.step(np.array([1.0 + episode]), np.array([t == 19]))
+    assert handover.share > 0.0
+
+
+def test_repeated_lessons_are_doubted_too_where_an_agent_had_to_be_brought_back():
+    weights = {"weight": torch.zeros(1)}
+    champion = Champion(lambda: weights, lambda best: weights["weight"].copy_(best["weight"]), drifts=True)
+    handover = Handover(Augmentation(), steers=True, automatic=True, tau_e=None, warm_up=0, champion=champion)
+    handover.begin(1)
+    handover.step(np.zeros(1), np.ones(1, bool))
+    before = handover.holding(1)
+    champion._setbacks = 1
+    assert handover.holding(1) == pytest.approx(before / 2)
+    champion._setbacks = 6
+    assert handover.holding(1) == 0.0
+
+
 def test_its_state_goes_on_to_the_bit():
     first = drive(10.0, 0.0, episodes=30)
     second = Handover(Augmentation(), steers=True, automatic=True, tau_e=None, warm_up=0)
@@ -483,6 +513,13 @@ def test_what_was_taught_comes_back_if_without_it_the_agent_is_far_worse(novice,
     assert float(weights["weight"]) == (1.0 if regretted else 0.0)
     twin.let_go(1)
     assert champion.untaught != regretted  # and not again
+    if regretted:
+        twin._range[1] = 1e6  # one return so lucky that nothing else seems to be worth anything
+        for _ in range(20):
+            twin.step(np.zeros(1), np.ones(1, dtype=bool))
+        twin.let_go(1)
+        assert not champion.untaught
+        assert float(weights["weight"]) == 1.0
 
 
 def test_what_was_taught_is_kept_in_the_state_until_it_is_known_what_it_was_worth():

@@ -6,6 +6,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from sb3_contrib import TRPO
 from stable_baselines3 import A2C, DQN, PPO, SAC
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
@@ -297,3 +298,38 @@ def test_images_below_vecnormalize_are_seen_as_they_are(guide):
     for batch in model.explorer.seen:
         np.testing.assert_array_equal(batch.next_flat, batch.flat + 1)
         np.testing.assert_array_equal(batch.terminated, batch.next_flat[:, 0] == 10)
+
+
+@pytest.mark.parametrize("cls", [PPO, TRPO])
+def test_a_whole_rollout_as_one_minibatch_is_trained_on(cls, corridor, guide):
+    model = augment(cls)("MlpPolicy", corridor(), n_steps=128, batch_size=128, augmentation=Augmentation(guide), seed=0,
+                         device="cpu")  # fmt: skip
+    before, trained = model._n_updates, 0
+    for _ in range(12):
+        model.learn(128, reset_num_timesteps=False)
+        trained, before = trained + (model._n_updates > before), model._n_updates
+    assert model._selective.selected is not None
+    assert len(model._selective.selected) < 128  # exams and trials are left out
+    assert trained >= 6
+
+
+def test_advantages_are_of_one_value_function_though_a_lesson_came_in_between(corridor, guide):
+    settings = Augmentation(guide, teach_every=40, teach_batches=20)
+    model = augment(PPO)("MlpPolicy", corridor(), n_steps=128, augmentation=settings, seed=0, device="cpu")
+    kept = {}
+
+    def train():
+        buffer = model.rollout_buffer
+        with torch.no_grad():
+            present = model.policy.predict_values(torch.as_tensor(buffer.observations[:, 0]))
+            last = model.policy.predict_values(torch.as_tensor(model._last_obs))
+        kept["values"], kept["present"] = buffer.values[:, 0].copy(), present.numpy().ravel()
+        advantages = buffer.advantages.copy()
+        buffer.compute_returns_and_advantage(last, model._last_episode_starts)
+        kept["advantages"] = advantages, buffer.advantages.copy()
+
+    model.train = train
+    model.learn(128)
+    assert model._polaug.lessons
+    np.testing.assert_allclose(kept["values"], kept["present"], atol=1e-5)
+    np.testing.assert_allclose(*kept["advantages"], atol=1e-5)

@@ -138,8 +138,8 @@ class Contest:
 
     @property
     def _barren(self) -> bool:
-        """Nothing good was ever seen: no positive reward, no end of the task."""
-        return not (self._returns.best_reward > 0 or self._terminated)
+        """Nothing good was ever seen: no outstanding reward, no end of the task."""
+        return not (self._returns.rewarded or self._terminated)
 
     @property
     def _all_alike(self) -> bool:
@@ -176,7 +176,7 @@ class Contest:
             rare = standings["model"].plays < (k / 2 if self._dear else k / 3) and (not self._dear or self._stalled)
             if self._all_alike or k < 4 or rare:
                 return "model"
-        if self._recent and max(self._recent) == min(self._recent) and not self._returns.best_reward > 0:
+        if self._recent and max(self._recent) == min(self._recent) and not self._returns.rewarded:
             return "model"  # all episodes alike: keep exploring
         fewest = {name: s.counted + s.flying for name, s in standings.items()}
         untried = [name for name, tries in fewest.items() if tries < (2 if name == "model" else 1)]

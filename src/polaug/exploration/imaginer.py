@@ -188,9 +188,9 @@ class Imaginer(Member):
 
     @property
     def _found(self) -> bool:
-        """Whether anything good was ever seen: a positive reward, or an end of the task."""
+        """Whether anything good was ever seen: an outstanding reward, or an end of the task."""
         laws = self.dynamics.laws
-        return self._returns.best_reward > 0 or (laws is not None and laws.ends)
+        return self._returns.rewarded or (laws is not None and laws.ends)
 
     @property
     def _lost(self) -> bool:
@@ -202,6 +202,7 @@ class Imaginer(Member):
         """New laws if they are due, and with `values` a new vision if the laws are newer than it."""
         if self._store.steps >= self._fit_at or self.dynamics.laws is None:
             self._returns.look_ahead()
+            self._returns.survey(self._store.rewards[: self._store.size])
             self.dynamics.fit(self._returns)
             self._stale = True
             self._fit_at = self._store.steps + int(min(max(_FIRST, _GROWTH * self._store.steps), self._longest))
@@ -228,7 +229,7 @@ class Imaginer(Member):
         spread = r.high - r.low if r.high > r.low else 1.0  # nothing but zeros so far: any unit will do
         optimum = r.high + spread * (1.0 if self._lost else _FADE / (_FADE + self._ended))
         horizon = 1.0 / (1.0 - self._gamma)
-        if r.best_reward > 0:
+        if r.best_reward > 0 and self._found:
             optimum = min(optimum, r.best_reward * horizon)
         low = max(min(r.low - 0.5 * spread, 0.0), min(r.worst_reward, 0.0) * horizon)
         return Hopes(low, optimum)

@@ -8,6 +8,7 @@ from polaug.errors import StateError
 from polaug.exploration.base import Batch, BoolArray, FloatArray
 from polaug.state import Layout, State, fitting
 
+_RARE = 0.01  # of all rewards may lie above the usual ones, and as many below
 _LONGEST = 2000  # rewards kept of an episode under way; at γ ≤ 0.995 what lies further back adds nothing
 
 
@@ -18,6 +19,8 @@ class Returns:
         self.gamma = gamma
         self.low = self.high = 0.0
         self.best_reward, self.worst_reward = -np.inf, np.inf
+        self._outstanding = np.inf  # what a reward must exceed to be so
+        self._struck = False  # whether one ever was: such a reward may become common
         self.steps = 0
         self._rewards: list[list[float]] = []
         self._totals: list[float] = []
@@ -31,6 +34,7 @@ class Returns:
         if len(rewards) != len(self._rewards):
             self._rewards, self._totals = [[] for _ in range(len(rewards))], [0.0] * len(rewards)
         self.steps += len(rewards)
+        self._struck |= bool(rewards.max() > self._outstanding)
         finished = []
         for i, reward in enumerate(rewards.tolist()):
             self.best_reward, self.worst_reward = max(self.best_reward, reward), min(self.worst_reward, reward)
@@ -43,6 +47,18 @@ class Returns:
                 finished.append((i, self._totals[i]))
                 self._totals[i] = 0.0
         return finished
+
+    def survey(self, rewards: FloatArray) -> None:
+        """See in a sample (n,) of all rewards so far what is nothing special: noise, or a trifle had all the time."""
+        low, high = np.quantile(rewards, [_RARE, 1.0 - _RARE])
+        self._outstanding = float(high + (high - low))
+        self._struck |= self.best_reward > self._outstanding
+
+    @property
+    def rewarded(self) -> bool:
+        """Whether a reward was ever positive and, where they differ, outstanding."""
+        best, worst = self.best_reward, self.worst_reward
+        return best > 0 and (self._struck or best - worst <= 1e-9 * max(abs(best), abs(worst)))
 
     def restart(self) -> None:
         """Forget the episodes under way: they have no end."""
@@ -70,7 +86,9 @@ class Returns:
         """Ranges and the rewards of the episodes under way."""
         lengths = [len(rewards) for rewards in self._rewards]
         return {
-            "range": np.array([self.low, self.high, self.best_reward, self.worst_reward, self.steps]),
+            "range": np.array(
+                [self.low, self.high, self.best_reward, self.worst_reward, self.steps, self._outstanding, self._struck]
+            ),
             "lengths": np.array(lengths, dtype=np.int64),
             "rewards": np.array([reward for rewards in self._rewards for reward in rewards], dtype=np.float64),
             "totals": np.array(self._totals, dtype=np.float64),
@@ -79,7 +97,7 @@ class Returns:
     def load_state_dict(self, state: State) -> None:
         """Go on from `state_dict`."""
         layout: dict[str, Layout] = {
-            "range": ("f", 5),
+            "range": ("f", 7),
             "lengths": ("i", "n"),
             "rewards": ("f", "steps"),
             "totals": ("f", "n"),
@@ -88,7 +106,7 @@ class Returns:
         if (lengths < 0).any() or int(lengths.sum()) != len(rewards):
             raise StateError("returns: its arrays do not fit together. The state is damaged.")
         self.low, self.high, self.best_reward, self.worst_reward = (float(number) for number in span[:4])
-        self.steps = int(span[4])
+        self.steps, self._outstanding, self._struck = int(span[4]), float(span[5]), bool(span[6])
         ends = np.cumsum(lengths)
         self._rewards = [rewards[end - n : end].tolist() for end, n in zip(ends, lengths, strict=True)]
         self._totals = totals.tolist()

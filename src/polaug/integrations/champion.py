@@ -31,6 +31,8 @@ _LEAST_SPREAD = 0.1  # of the range of returns, as long as the champion has had 
 _FEW = 4
 _ALARMING = 4.0  # spreads below the champion's mean
 _CLIMBED = 0.02  # of it, by which noisy episodes must be better than under the champion
+_SOUND = 6  # exams without a fall that make up for one return
+_SLOW = 4  # pace at which a very bad exam right after a return is the champion's own
 _SLOWEST = 6  # halvings of the pace of an agent's own updates
 _IN_VAIN = 6  # returns to the same champion after which it gives up
 _TWICE = 2  # returns to the same champion that say that own learning does not agree with what was taught
@@ -56,7 +58,8 @@ class Champion:
         self._credit = 0
         self.returns_to_it = 0
         """How often it had to be brought back."""
-        self._setbacks = 0  # of these, since it was crowned
+        self._setbacks = 0  # of these, since it was crowned; fewer again once own learning did no harm for a while
+        self._sound = 0  # exams since the last of them, or since one was forgiven
         self.gave_up = False
         """Whether it no longer looks after the agent."""
         self.taught = False
@@ -88,7 +91,8 @@ class Champion:
 
     def abdicate(self) -> None:
         """Returns are measured in another way from now on: there is no champion until there are new exams."""
-        self._best, self._record, self._credit, self._setbacks, self._noisy = {}, np.zeros(0), 0, 0, np.nan
+        self._best, self._record, self._noisy = {}, np.zeros(0), np.nan
+        self._credit = self._setbacks = self._sound = 0
         self.gave_up = self.untaught
         self.changed(wholly=True)
 
@@ -109,20 +113,26 @@ class Champion:
             return False
         if self._best and np.isnan(self._noisy):
             self._noisy = noisy
-        if self._credit and not self._alarming(total, scale):
-            self._credit -= 1
-            self._record = np.append(self._record, total)[-_RECORD:]
-            return False
+        if self._credit:
+            alarming = self._alarming(total, scale)
+            if not alarming or self.pace >= _SLOW:  # who hardly learns has not changed: else only luck would count
+                self._record = np.append(self._record, total)[-_RECORD:]
+            if not alarming:
+                self._credit -= 1
+                return False
         self._credit = 0
         recent = self._at > step - _FRESH
         self._trial = np.append(self._trial[recent], total)[-_TRIAL:]
         self._at = np.append(self._at[recent], step)[-_TRIAL:]
-        if len(self._trial) >= _LEAST and (not self._best or self._better(scale)):
+        if len(self._trial) >= _LEAST and (not self._best or self._better(scale)) and self._typical(total, scale):
             self._best = self._copy()
             self._record, self._credit = self._trial.copy(), 0 if self.drifts else _RECORD
-            self._setbacks, self._noisy = 0, noisy
+            self._setbacks, self._sound, self._noisy = 0, 0, noisy
             return False
         if not self._best or len(self._trial) < _LEAST or self.climbs(noisy, scale) or not self._fallen(scale):
+            self._sound += 1
+            if self._sound >= _SOUND:
+                self._setbacks, self._sound = max(self._setbacks - 1, 0), 0
             return False
         if self._setbacks >= _IN_VAIN and not self.drifts:
             self.gave_up, self._best = True, {}
@@ -131,13 +141,18 @@ class Champion:
         self._trial, self._at = self._trial[:0], self._at[:0]
         self._credit = _CREDIT if self.drifts else _RECORD
         self.returns_to_it += 1
-        self._setbacks += 1
+        self._setbacks, self._sound = self._setbacks + 1, 0
         return True
 
     @property
     def falls_back(self) -> bool:
         """Its own learning has ruined a taught agent twice since it was best."""
         return self.taught and self._setbacks >= _TWICE
+
+    @property
+    def can_let_go(self) -> bool:
+        """Whether there is something to go back to; not after a regret, which is for good."""
+        return not self.drifts or bool(self._initial)
 
     def let_go(self) -> None:
         """No more interference until the next lesson; with a replay buffer, back to before the first."""
@@ -175,6 +190,11 @@ class Champion:
         """Whether a policy gradient's `noisy` episodes are clearly better than under the champion."""
         return not self.drifts and noisy > self._noisy + _CLIMBED * scale
 
+    def _typical(self, total: float, scale: float) -> bool:
+        """The latest exam, of the parameters that would be crowned, is like the others: lessons come in between."""
+        spread = max(float(self._trial.std()), _LEAST_SPREAD * scale)
+        return bool(total >= self._trial.mean() - 0.5 * spread)
+
     def _better(self, scale: float) -> bool:
         """By what exams vouch for: the mean less its error, so that luck in a few does not depose many."""
         spread = self._spread(scale)
@@ -199,7 +219,7 @@ class Champion:
         for kind, kept in (("best", self._best), ("initial", self._initial), ("taught", self._taught)):
             state |= prefixed(kind, {name: tensor.cpu().numpy().copy() for name, tensor in kept.items()})
         states = (self.gave_up, self.untaught, self.taught)
-        counters = np.array([self._credit, self.returns_to_it, self._setbacks, *states], np.int64)
+        counters = np.array([self._credit, self.returns_to_it, self._setbacks, self._sound, *states], np.int64)
         exams = {"record": self._record.copy(), "trial": self._trial.copy(), "at": self._at.copy()}
         return state | exams | {"counters": counters, "noisy": np.array(self._noisy)}
 
@@ -208,8 +228,8 @@ class Champion:
         kinds = ("best", "initial", "taught")
         self._best, self._initial, self._taught = (self._parameters(part(kind, state)) for kind in kinds)
         self._record, self._trial, self._at = (state[name].copy() for name in ("record", "trial", "at"))
-        self._credit, self.returns_to_it, self._setbacks = (int(c) for c in state["counters"][:3])
-        self.gave_up, self.untaught, self.taught = (bool(c) for c in state["counters"][3:])
+        self._credit, self.returns_to_it, self._setbacks, self._sound = (int(c) for c in state["counters"][:4])
+        self.gave_up, self.untaught, self.taught = (bool(c) for c in state["counters"][4:])
         self._noisy = float(state["noisy"])
 
     def _parameters(self, arrays: State) -> dict[str, torch.Tensor]:

@@ -36,6 +36,7 @@ _PROGRESS = 0.05  # of the range of returns: an explorer that improves by it is 
 _SPELL, _LONGEST_SPELL = 1_000, 5_000  # steps without an end that count as an episode; and under a longer time limit
 _TRIES, _LONG = 6, 500  # episodes that patience holds for at least, one for so many of its steps
 _NOTHING_SEEN, _SEARCH_SHARE = 10, 0.75  # times the patience while all returns were alike, and the share meanwhile
+_SEEN = 6  # exams that show what an experienced agent can do, and whether it leads
 _OVER = 2_000  # steps without lessons after which these are over
 _CALM = 2_000  # steps without lessons after the agent had to be brought back
 
@@ -52,11 +53,13 @@ class Handover(Standing):
         searches: bool = False,
         tau_e: int | None,
         warm_up: int,
+        experienced: bool = False,
         champion: Champion | None = None,
     ) -> None:
         super().__init__()
         self._settings, self._steers, self._automatic = settings, steers, automatic
         self._searches, self._tau_e, self._warm_up, self._champion = searches, tau_e, warm_up, champion
+        self._experienced = experienced  # whether the agent had learnt before there was an explorer
         self.drivers: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self.exams: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self.steps = self.explorer_steps = 0
@@ -181,7 +184,7 @@ class Handover(Standing):
         assert self._champion is not None  # whoever calls has asked it
         if self.explorer_leads or self.explorer_learnt or self._grown_up or self._at_the_top or self._worth_keeping:
             return
-        if self._eventless:
+        if self._eventless or not self._champion.can_let_go:
             return
         self._champion.let_go()
         if self._champion.drifts:
@@ -215,6 +218,8 @@ class Handover(Standing):
         """Share of the agent's steps that are exams: of no use to an on-policy loss, but they tell."""
         if not self._steers or not self._automatic or self._tau_e is not None:
             return 0.0
+        if self._unexamined:
+            return 1.0
         if self._dismissed:
             return _LEAST_TRIALS
         if self._champion is not None and self._champion.gave_up:
@@ -242,6 +247,8 @@ class Handover(Standing):
             return 0.0
         if not self._automatic or self._tau_e is not None:
             return 1.0 if self.steps < (self._tau_e or 0) else 0.0
+        if self._unexamined:
+            return 0.0
         if self.steps < self._warm_up:
             return 1.0
         if self._dismissed:
@@ -263,7 +270,7 @@ class Handover(Standing):
         """
         if self._tau_e is not None:
             return float(self.steps < self._tau_e)
-        if self._dismissed or self._all_alike:
+        if self._dismissed or self._all_alike or self._unexamined:
             return 0.0
         if self.explorer_leads and self.in_form:
             return 0.0 if self._outgrown else max(_LEAST_LESSON, self._fading)
@@ -286,6 +293,11 @@ class Handover(Standing):
         """Patience is over, but the agent has had nothing to learn from either: whoever is curious goes on."""
         patience = self._settings.patience
         return self._searches and self._all_alike and patience <= self._without_lead < _NOTHING_SEEN * patience
+
+    @property
+    def _unexamined(self) -> bool:
+        """The agent came with experience, and nobody has seen yet what it can do: lessons could only ruin that."""
+        return self._experienced and len(self._exams.returns) < _SEEN
 
     @property
     def _all_alike(self) -> bool:
@@ -314,6 +326,8 @@ class Handover(Standing):
         if self._tau_e is not None or over or not taught_at:
             return 0.0
         weight = _HOLD * 0.5 ** ((self.steps - taught_at) / _HOLD_PERIOD)
+        if self._champion is not None:  # whatever ruins an agent that had to be brought back, these may be it
+            weight /= self._champion.pace
         return weight if weight >= 0.05 else 0.0
 
     @property
@@ -333,7 +347,7 @@ class Handover(Standing):
             "recent": np.array(self._recent), "hope": np.array(self._hope),
             "counters": np.array(
                 [self.steps, self.explorer_steps, self._since_best, self._without_lead, self._lost, self._led,
-                 self._falls, self._fell_at, self._since_exam, self._tries],
+                 self._falls, self._fell_at, self._since_exam, self._tries, self._experienced],
                 dtype=np.int64,
             ),
             "drivers": self.drivers.copy(), "exams": self.exams.copy(),
@@ -345,7 +359,7 @@ class Handover(Standing):
     def load_state_dict(self, state: State) -> None:
         """Go on from `state_dict`."""
         counters = [int(c) for c in state["counters"]]
-        if len(counters) != 10 or state["recent"].shape != (3,):
+        if len(counters) != 11 or state["recent"].shape != (3,):
             raise StateError("handover: wrong shapes. The state is damaged.")
         self._load_standing(state)
         explorer, exams, total = (float(number) for number in state["recent"])
@@ -354,7 +368,8 @@ class Handover(Standing):
         self._usual, self._uneventful = float(state["usual"][0]), bool(state["usual"][1])
         self.steps, self.explorer_steps, self._since_best, self._without_lead, self._lost = counters[:5]
         self._led = bool(counters[5])
-        self._falls, self._fell_at, self._since_exam, self._tries = counters[6:]
+        self._falls, self._fell_at, self._since_exam, self._tries = counters[6:10]
+        self._experienced = bool(counters[10])
         self.drivers, self.exams = state["drivers"].astype(np.bool_), state["exams"].astype(np.bool_)
         self._totals, self._lengths = state["totals"].astype(float), state["lengths"].astype(np.int64)
         self._spell, self._earlier = int(state["spell"]), state["earlier"].astype(np.int64)

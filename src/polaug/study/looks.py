@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from polaug.exploration import Explorer
 from polaug.state import State
 
-CELLS = 32
+CELLS = 24
 """Cells along each of the two dimensions of a map."""
 _SHORTLIST = 3  # dimensions whose pairs are all looked at, since which two matter shows only later:
 _SETTLED = (3, 2_000)  # after so many looks at Q̂ and so many steps. Until then cells are twice as wide

@@ -6,6 +6,7 @@ It reads raw observations and rewards, also under VecNormalize, and tells termin
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -16,11 +17,12 @@ from numpy.typing import NDArray
 from polaug.config import Augmentation
 from polaug.errors import ExplorerError, PolaugError, StateError, invalid
 from polaug.exploration import Explorer, Transitions, make_explorer
-from polaug.integrations.champion import Champion
+from polaug.integrations.champion import Champion, Parameters
 from polaug.integrations.handover import Handover
+from polaug.integrations.sb3.averaged import Averaged
 from polaug.integrations.sb3.raw import check_actions, check_finite, raw_observation_space
 from polaug.integrations.sb3.saving import other_settings
-from polaug.integrations.sb3.students import family_of, parameters_of, put_parameters, student_of
+from polaug.integrations.sb3.students import family_of, parameters_of, put_parameters, student_of, value_parameters
 from polaug.integrations.standing import Episode
 from polaug.state import State, generator_state, part, prefixed, restored_generator
 from polaug.transfer import Transfer, make_transfer
@@ -28,7 +30,8 @@ from polaug.transfer.as_published import TAU_E, TAU_Q
 
 Result = TypeVar("Result")
 _LONGEST_QUEUE = 500
-_VERSION = 8  # of the saved state
+_TELLING = 0.5  # weight of a lesson after which an agent is no longer what it was
+_VERSION = 9  # of the saved state
 
 
 class Companion:
@@ -54,6 +57,8 @@ class Companion:
         self._owed = 0  # own updates that the last lesson is in place of
         self._idle = False  # whether there is nothing to teach
         self._log: dict[str, float] = {}
+        self.lessons = 0
+        """How many there have been, since it was built or loaded."""
 
     # -- building ---------------------------------------------------------------------------------------------------
 
@@ -91,11 +96,15 @@ class Companion:
             self._tau_q = TAU_Q if self._tau_q is None else self._tau_q
         family = family_of(type(model))
         self._all_is_taught, drifts = family == "value_based", family != "policy_gradient"
-        warm_up = int(model.learning_starts) if drifts else 0
+        # In place of the random actions that fill a buffer at first, but not for longer than it is trusted blindly.
+        warm_up = min(int(model.learning_starts), settings.patience) if drifts else 0
         # Partial functions, not closures: in a copy of the model they are of the copy.
-        self.champion = Champion(partial(parameters_of, model), partial(put_parameters, model), drifts=drifts)
+        self.averaged = Averaged(partial(value_parameters, model)) if self._all_is_taught else None
+        read, write = partial(self._examined, model), partial(self._replace, model)
+        self.champion = Champion(read, write, drifts=drifts)
         handover = Handover(settings, steers=explorer.steers, searches=explorer.searches, tau_e=tau_e, warm_up=warm_up,
-                            automatic=transfer.hands_over_by_itself, champion=self.champion)  # fmt: skip
+                            automatic=transfer.hands_over_by_itself, experienced=model.num_timesteps > 0,
+                            champion=self.champion)  # fmt: skip
         self.explorer, self.handover, self.transfer = explorer, handover, transfer
         if self._pending is not None:
             self._restore(self._pending)
@@ -109,6 +118,21 @@ class Companion:
             return int(str(self._pending["seed"]))
         fresh = np.random.SeedSequence().generate_state(1)[0]
         return int(fresh if model.seed is None else model.seed)
+
+    def _examined(self, model: Any) -> Parameters:
+        """The parameters that exams are driven by."""
+        with self.settled():
+            return parameters_of(model)
+
+    def _replace(self, model: Any, parameters: Parameters) -> None:
+        put_parameters(model, parameters)
+        if self.averaged is not None:
+            self.averaged.restart()
+
+    def settled(self) -> AbstractContextManager[None]:
+        """Meanwhile the agent is what it has been on average of late, if it is of a kind that wavers."""
+        averaged = self.averaged if self.attached else None
+        return nullcontext() if averaged is None else averaged.in_place()
 
     def restart(self, n: int) -> None:
         """All of n environments have been reset: episodes under way end without a result."""
@@ -186,6 +210,8 @@ class Companion:
                 infos[episode.environment]["actor"] = "explorer" if episode.by_explorer else "agent"
         self._observations = None
         self._since_lesson += len(dones)
+        if self.averaged is not None:
+            self.averaged.follow(len(dones))
         return episodes
 
     def _show(self, transitions: Transitions) -> None:
@@ -241,12 +267,15 @@ class Companion:
     def teach(self) -> None:
         """One lesson."""
         self._since_lesson = 0
+        self.lessons += 1
         self.catch_up()
         weight = self.handover.teaching
         if weight > 0.0:
             self._taught_at = self.handover.steps
             self.champion.before_lesson()
             self._log = self._guarded("teach", lambda: self.transfer.teach(weight))
+            if weight > _TELLING and self.averaged is not None:
+                self.averaged.restart()
         else:
             self._log = self.transfer.repeat(self.handover.holding(self._taught_at))
         # A lesson takes the place of as many of the agent's own updates, where these train nothing else (an actor's
@@ -308,6 +337,7 @@ class Companion:
             | prefixed("handover", self.handover.state_dict())
             | prefixed("transfer", self.transfer.state_dict())
             | prefixed("champion", self.champion.state_dict())
+            | prefixed("averaged", {} if self.averaged is None else self.averaged.state_dict())
         )
 
     def _counters(self) -> list[int]:
@@ -326,6 +356,8 @@ class Companion:
             self.handover.load_state_dict(part("handover", state))
             self.transfer.load_state_dict(part("transfer", state))
             self.champion.load_state_dict(part("champion", state))
+            if self.averaged is not None:
+                self.averaged.load_state_dict(part("averaged", state))
             self.transfer.rng = restored_generator(state["generator"])
             counters = [int(number) for number in state["since_lesson"]]
             self._since_lesson, self._taught_at, flags, queued, self._updates, self._owed, self._anew_at = counters

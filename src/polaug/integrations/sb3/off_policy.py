@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -78,6 +79,14 @@ class AugmentedOffPolicy(AugmentedAgent, _Host):
             actions, stored = _replaced(actions, rows, chosen), _replaced(stored, rows, scaled)
         return actions, stored
 
+    def predict(
+        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
+    ) -> tuple[NDArray[Any], Any]:
+        """As SB3's; without noise an agent of the DQN kind acts by the mean of its latest networks."""
+        settled = self._polaug.settled() if deterministic and self._polaug is not None else nullcontext()
+        with settled:
+            return super().predict(observation, state, episode_start, deterministic)
+
     def train(self, gradient_steps: int, *args: Any, **kwargs: Any) -> None:
         """The agent's own update, left out where a lesson was in its place, or if earlier ones have ruined it."""
         if self._polaug is not None and self._polaug.attached:
@@ -111,7 +120,8 @@ class AugmentedOffPolicy(AugmentedAgent, _Host):
         policy = self.policy
         if policy.training:
             policy.set_training_mode(False)
-        with torch.no_grad():
+        assert self._polaug is not None  # there are exams
+        with torch.no_grad(), self._polaug.settled():
             chosen = policy._predict(policy.obs_to_tensor(self._last_obs)[0], deterministic=True)
         return np.asarray(chosen.cpu().numpy())
 

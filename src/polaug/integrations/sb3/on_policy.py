@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.buffers import DictRolloutBuffer, RolloutBuffer
 from stable_baselines3.common.distributions import Distribution
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+from stable_baselines3.common.utils import obs_as_tensor
 
 from polaug.integrations.sb3.agent import AugmentedAgent
 from polaug.integrations.sb3.made import Made
@@ -99,7 +100,7 @@ class AugmentedOnPolicy(AugmentedAgent, _Host):
         """As SB3's, with the explorer's actions where it drives."""
         if self._polaug is None:
             return bool(super().collect_rollouts(*args, **kwargs))
-        policy = self.policy
+        policy, lessons = self.policy, self._polaug.lessons
         policy.forward = functools.partial(self._forward, policy.forward)  # type: ignore[method-assign]  # and undone
         try:
             go_on = bool(super().collect_rollouts(*args, **kwargs))
@@ -110,9 +111,22 @@ class AugmentedOnPolicy(AugmentedAgent, _Host):
             if buffer.champion_returns != self._polaug.champion.returns_to_it:  # on the rollout's last step
                 buffer.champion_returns = self._polaug.champion.returns_to_it
                 buffer.driven[:] = True
+            if self._polaug.lessons != lessons:
+                self._value_anew()
             rollout = Rollout(buffer.driven, buffer.episode_starts.astype(np.bool_), buffer.rewards)
             buffer.selected = self._polaug.transfer.select(rollout)
         return go_on
+
+    def _value_anew(self) -> None:
+        """Lessons inside a rollout change V; advantages between the old one and the new one would be of neither."""
+        buffer, policy = self.rollout_buffer, self.policy
+        assert self._last_obs is not None  # SB3 has collected
+        seen = buffer.observations.reshape(-1, *buffer.observations.shape[2:])
+        with torch.no_grad():
+            values = policy.predict_values(torch.as_tensor(seen, device=self.device))
+            last = policy.predict_values(obs_as_tensor(self._last_obs, self.device))
+        buffer.values = values.cpu().numpy().reshape(buffer.values.shape)
+        buffer.compute_returns_and_advantage(last_values=last, dones=self._last_episode_starts)  # type: ignore[arg-type]
 
     def _forward(self, forward: Any, observations: torch.Tensor, deterministic: bool = False) -> Any:
         companion = self._polaug
@@ -150,7 +164,8 @@ class AugmentedOnPolicy(AugmentedAgent, _Host):
         """As SB3's, on the selected steps; not at all where they are too few for a gradient."""
         if self._polaug is not None:
             selected = self._selective.selected
-            least = min(getattr(self, "batch_size", 2), self._selective.driven.size)
+            # Of a whole rollout as one minibatch some steps may be missing; an eighth of one is noise.
+            least = min(getattr(self, "batch_size", 2), self._selective.driven.size // 8)
             if selected is not None and len(selected) < max(2, least):
                 return
             self._polaug.champion.changed(wholly=True)

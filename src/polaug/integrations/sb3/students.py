@@ -50,7 +50,7 @@ def student_of(model: Any) -> Student:
         "reward_scale": partial(_reward_scale, model), "untrained": model.num_timesteps == 0,
     }  # fmt: skip
     if family == "value_based":
-        return Student(parameters=partial(_value_parameters, model), values=partial(_values, model),
+        return Student(parameters=partial(value_parameters, model), values=partial(_values, model),
                        evaluate=partial(_evaluate_values, model), shift=partial(_shift, model),
                        sync=partial(_sync, model), **common)  # fmt: skip
     if family == "policy_gradient":
@@ -108,7 +108,8 @@ def _actions(model: Any, actions: Any) -> Tensor:
     return torch.as_tensor(2.0 * (flat - low) / width - 1.0, device=model.device)
 
 
-def _value_parameters(model: Any) -> list[torch.nn.Parameter]:
+def value_parameters(model: Any) -> list[torch.nn.Parameter]:
+    """Of the network that chooses the actions of an agent of the DQN kind."""
     return list(_value_net(model).parameters())
 
 

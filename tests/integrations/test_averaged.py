@@ -1,0 +1,138 @@
+"""Without noise an agent of the DQN kind acts by the mean of its latest networks."""
+
+import numpy as np
+import pytest
+import torch
+from sb3_contrib import QRDQN
+from stable_baselines3 import DQN, PPO, SAC
+
+from polaug import Augmentation, augment
+from polaug.errors import StateError
+from polaug.integrations.sb3.averaged import Averaged
+
+
+def parameter(value):
+    return torch.nn.Parameter(torch.full((2,), float(value)))
+
+
+def test_it_is_the_plain_mean_at_first_and_then_forgets():
+    network = [parameter(0.0)]
+    averaged = Averaged(lambda: network)
+    seen = []
+    for k in range(200):
+        with torch.no_grad():
+            network[0].fill_(float(k % 7))
+        averaged.follow(8)
+        seen.append(k % 7)
+    with averaged.in_place():
+        assert network[0].tolist() == pytest.approx([np.mean(seen)] * 2, abs=1e-5)
+    assert network[0].tolist() == [seen[-1]] * 2
+    with torch.no_grad():
+        network[0].fill_(100.0)
+    for _ in range(1_000):
+        averaged.follow(8)
+    with averaged.in_place():
+        assert network[0].tolist() == pytest.approx([100.0] * 2, abs=2.0)
+
+
+def test_few_steps_are_not_looked_at_one_by_one():
+    network = [parameter(1.0)]
+    averaged = Averaged(lambda: network)
+    averaged.follow(7)
+    assert not averaged.state_dict()["counters"][2]
+    averaged.follow(1)
+    assert averaged.state_dict()["counters"][2] == 1
+
+
+def test_the_network_comes_back_after_an_error_and_can_be_trained():
+    network = [parameter(1.0)]
+    averaged = Averaged(lambda: network)
+    averaged.follow(8)
+    optimizer = torch.optim.SGD(network, lr=1.0)
+    with pytest.raises(ZeroDivisionError), averaged.in_place():
+        raise ZeroDivisionError
+    network[0].sum().backward()
+    optimizer.step()
+    assert network[0].tolist() == [0.0, 0.0]
+    with averaged.in_place():
+        assert network[0].tolist() == [1.0, 1.0]  # the mean was not trained with it
+
+
+def test_who_has_become_another_one_starts_anew():
+    network = [parameter(1.0)]
+    averaged = Averaged(lambda: network)
+    averaged.follow(8)
+    averaged.restart()
+    with torch.no_grad():
+        network[0].fill_(5.0)
+    with averaged.in_place():
+        assert network[0].tolist() == [5.0, 5.0]  # nothing to put in its place yet
+
+
+def test_it_goes_on_from_its_state_and_refuses_another_networks():
+    network = [parameter(1.0)]
+    averaged = Averaged(lambda: network)
+    averaged.follow(12)
+    other = Averaged(lambda: network)
+    other.load_state_dict(averaged.state_dict())
+    with torch.no_grad():
+        network[0].fill_(3.0)
+    for each in (averaged, other):
+        each.follow(9)
+    ours, theirs = averaged.state_dict(), other.state_dict()
+    assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
+    narrow = Averaged(lambda: [torch.nn.Parameter(torch.zeros(1))])
+    with pytest.raises(StateError, match="not those of this agent"):
+        narrow.load_state_dict(averaged.state_dict())
+    assert not narrow.state_dict()["counters"].any()
+
+
+@pytest.mark.parametrize("cls", [DQN, QRDQN])
+def test_predictions_without_noise_are_the_means_and_exploration_is_the_networks(cls, corridor, guide):
+    agent = augment(cls)("MlpPolicy", corridor(), augmentation=Augmentation(guide), seed=0, device="cpu")
+    agent.learn(60)
+    agent._polaug.averaged.restart()
+    agent._polaug.averaged.follow(8)
+    obs = np.array([[at, 0.1] for at in np.linspace(-1, 11, 200)], np.float32)
+    mean, _ = agent.predict(obs, deterministic=True)
+    with torch.no_grad():
+        for weights in agent.policy.parameters():
+            weights.normal_()
+    agent.exploration_rate = 0.0
+    now, _ = agent.predict(obs)
+    assert (now != mean).any()
+    np.testing.assert_array_equal(agent.predict(obs, deterministic=True)[0], mean)
+    np.testing.assert_array_equal(agent.policy.predict(obs, deterministic=True)[0], now)  # the network is in place
+
+
+def test_the_champion_is_the_mean_that_was_examined(corridor, guide):
+    agent = augment(DQN)("MlpPolicy", corridor(), augmentation=Augmentation(guide), seed=0, device="cpu")
+    agent.learn(60)
+    companion = agent._polaug
+    companion.averaged.restart()
+    companion.averaged.follow(8)
+    mean = [weights.detach().clone() for weights in agent.q_net.parameters()]
+    with torch.no_grad():
+        for weights in agent.q_net.parameters():
+            weights += 1.0
+    examined = companion.champion._copy()
+    companion.champion._write(examined)
+    for weights, wanted in zip(agent.q_net.parameters(), mean, strict=True):
+        assert torch.equal(weights, wanted)
+    assert not companion.averaged.state_dict()["counters"].any()  # from here on
+
+
+def test_a_telling_lesson_ends_the_mean_and_a_reminder_does_not(corridor, guide, monkeypatch):
+    agent = augment(DQN)("MlpPolicy", corridor(), augmentation=Augmentation(guide), seed=0, device="cpu")
+    agent.learn(60)
+    companion = agent._polaug
+    for weight, kept in ((0.4, True), (0.9, False)):
+        companion.averaged.follow(8)
+        monkeypatch.setattr(type(companion.handover), "teaching", property(lambda self, weight=weight: weight))
+        companion.teach()
+        assert bool(companion.averaged.state_dict()["counters"][2]) == kept
+
+
+@pytest.mark.parametrize(("cls", "env"), [(PPO, "CartPole-v1"), (SAC, "Pendulum-v1")])
+def test_agents_with_a_policy_of_their_own_act_by_it(cls, env):
+    assert augment(cls)("MlpPolicy", env, seed=0, device="cpu")._polaug.averaged is None
