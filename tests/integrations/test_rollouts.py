@@ -132,20 +132,42 @@ def test_drivers_are_chosen_per_episode_and_environment(corridor, guide):
     assert changes > 3
 
 
-@pytest.mark.parametrize(("cls", "options"), [(PPO, {"n_steps": 64}), (DQN, {"buffer_size": 500})])
-@pytest.mark.parametrize("normalized", [False, True])
-def test_bonuses_reach_the_buffer_before_anything_is_computed(cls, options, normalized, corridor, payer):
-    env = make_vec_env(corridor, 1)
-    env = VecNormalize(env, norm_obs=False, clip_reward=1e9) if normalized else env
-    model = augment(cls)("MlpPolicy", env, augmentation=Augmentation(payer), **options, **small())
-    model.learn(64)
+PAID = [(PPO, {"n_steps": 64}), (DQN, {"buffer_size": 500})]
+
+
+@pytest.mark.parametrize(("cls", "options"), PAID)
+def test_bonuses_reach_the_buffer_before_anything_is_computed(cls, options, corridor, payer):
+    model = augment(cls)("MlpPolicy", corridor(), augmentation=Augmentation(payer), **options, **small()).learn(64)
     buffer = model.rollout_buffer if cls is PPO else model.replay_buffer
-    rewards = np.asarray(buffer.rewards[:64])
-    if cls is PPO and normalized:
-        assert (rewards > 0).all()  # scaled as the rewards are
-    else:
-        assert np.median(rewards) == pytest.approx(0.99, abs=1e-5)
+    assert np.median(buffer.rewards[:64]) == pytest.approx(0.99, abs=1e-5)
     assert model._polaug.handover.explorer_steps == 0
+
+
+class Paying(gym.Wrapper):
+    """Pays itself what the explorer would add."""
+
+    def step(self, action):
+        obs, reward, *rest = self.env.step(action)
+        return obs, reward + 1.0, *rest
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(("cls", "options"), PAID)
+def test_vecnormalize_scales_bonuses_as_if_the_environment_had_paid_them(cls, options, training, corridor, payer):
+    """Where there are no rewards, their spread would have made the most of every bonus, however small."""
+    ends = []
+    for wrap, explorer in ((Paying, "random"), (gym.Wrapper, payer)):
+        env = DummyVecEnv([lambda wrap=wrap: wrap(gym.wrappers.TimeLimit(corridor(), 15)) for _ in range(2)])
+        env = VecNormalize(env, norm_obs=False, training=training)
+        model = augment(cls)(
+            "MlpPolicy", env, augmentation=Augmentation(explorer, tau_e=0, teach_every=10**6), **options, **small()
+        )
+        buffer = model.learn(128).rollout_buffer if cls is PPO else model.learn(128).replay_buffer
+        ends.append((buffer.rewards[:64], env.returns, env.ret_rms.mean, env.ret_rms.var, env.ret_rms.count))
+    for expected, got in zip(*ends, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-5)
+    assert np.ptp(ends[0][0]) > 0
+    assert (env.ret_rms.count > 100) is training
 
 
 def test_the_explorer_replaces_the_random_warm_up(corridor, guide):
