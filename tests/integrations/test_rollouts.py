@@ -8,9 +8,10 @@ import pytest
 import torch
 from stable_baselines3 import A2C, DQN, PPO, SAC
 from stable_baselines3.common.env_util import make_vec_env
-from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecNormalize
 
 from polaug.config import Augmentation
+from polaug.errors import InvalidInputError
 from polaug.integrations import augment
 
 
@@ -168,6 +169,25 @@ def test_vecnormalize_scales_bonuses_as_if_the_environment_had_paid_them(cls, op
         np.testing.assert_allclose(got, expected, rtol=1e-5)
     assert np.ptp(ends[0][0]) > 0
     assert (env.ret_rms.count > 100) is training
+
+
+def test_a_bonus_is_not_rounded_to_a_whole_number(payer):
+    def counting():
+        return gym.wrappers.TransformReward(gym.make("CartPole-v1"), round)
+
+    def build(env):
+        return augment(DQN)("MlpPolicy", env, buffer_size=500, augmentation=Augmentation(payer), **small())
+
+    env = SubprocVecEnv([counting])
+    try:
+        model = build(env)
+        with pytest.raises(InvalidInputError, match=r"rewards: must be floats.*dtype int64\. Return float"):
+            model.learn(64)
+        assert model.explorer.steps == model._polaug.handover.steps == 0
+        build(VecNormalize(env, norm_obs=False)).learn(64)  # which makes floats of them
+    finally:
+        env.close()
+    build(DummyVecEnv([counting])).learn(64)
 
 
 def test_the_explorer_replaces_the_random_warm_up(corridor, guide):

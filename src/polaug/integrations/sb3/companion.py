@@ -18,7 +18,7 @@ from polaug.errors import ExplorerError, PolaugError, StateError, invalid
 from polaug.exploration import Explorer, Transitions, make_explorer
 from polaug.integrations.champion import Champion
 from polaug.integrations.handover import Handover
-from polaug.integrations.sb3.raw import check_actions, check_finite, raw_observation_space
+from polaug.integrations.sb3.raw import check_actions, check_finite, check_payable, raw_observation_space
 from polaug.integrations.sb3.saving import other_settings
 from polaug.integrations.sb3.students import family_of, parameters_of, put_parameters, student_of
 from polaug.integrations.standing import Episode
@@ -159,6 +159,8 @@ class Companion:
                 if last is not None:
                     following[env] = last
             terminated = dones & ~truncated
+        if self.explorer.pays and normalizer is None:
+            check_payable(step["rewards"])
         # Now, not when the explorer gets to it: it looks at the agent's steps much later.
         check_finite("rewards", rewards)
         if "features" not in self.settings.explorer_options:  # which may know what to do with missing readings
