@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from stable_baselines3.common import buffers
-from stable_baselines3.common.buffers import ReplayBuffer
+from stable_baselines3.common.buffers import NStepReplayBuffer, ReplayBuffer
 
-from polaug.integrations.sb3 import n_step
+from polaug.integrations.sb3.n_step import CompiledNStepReplayBuffer
 from polaug.transfer.balance import balanced
 
 if TYPE_CHECKING:
@@ -75,12 +74,11 @@ class BalancedReplayBuffer(BalancedSampling, ReplayBuffer):
     """SB3's replay buffer with balanced sampling."""
 
 
-BALANCED: dict[type[ReplayBuffer], type[ReplayBuffer]] = {ReplayBuffer: BalancedReplayBuffer}
+class BalancedNStepReplayBuffer(BalancedSampling, CompiledNStepReplayBuffer):
+    """The n-step replay buffer with balanced sampling."""
 
 
-if n_step.n_step_buffer() is not None:
-
-    class BalancedNStepReplayBuffer(BalancedSampling, n_step.CompiledNStepReplayBuffer):
-        """The n-step replay buffer with balanced sampling."""
-
-    BALANCED[buffers.NStepReplayBuffer] = BalancedNStepReplayBuffer
+BALANCED: dict[type[ReplayBuffer], type[ReplayBuffer]] = {
+    ReplayBuffer: BalancedReplayBuffer,
+    NStepReplayBuffer: BalancedNStepReplayBuffer,
+}

@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
-from stable_baselines3.common.buffers import ReplayBuffer
+from stable_baselines3.common.buffers import NStepReplayBuffer, ReplayBuffer
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
 from polaug.errors import invalid
-from polaug.integrations.sb3 import n_step
 from polaug.integrations.sb3.agent import AugmentedAgent
 from polaug.integrations.sb3.balanced import BALANCED, BalancedSampling
+from polaug.integrations.sb3.n_step import CompiledNStepReplayBuffer
 from polaug.integrations.sb3.students import family_of
 from polaug.transfer import transfer_class
 from polaug.transfer.balance import Balance
@@ -34,7 +34,7 @@ class AugmentedOffPolicy(AugmentedAgent, _Host):
         super()._setup_model()
         if self._polaug is None:
             return
-        if self.replay_buffer_class is n_step.n_step_buffer() and self.n_steps > 1:
+        if self.replay_buffer_class is NStepReplayBuffer and self.n_steps > 1:
             self.replay_buffer_class = None  # `n_steps` says it all; with the class SB3 would warn on loading
         plain = type(self.replay_buffer)
         # From the settings: an agent that was loaded without an environment has no transfer yet.
@@ -46,8 +46,8 @@ class AugmentedOffPolicy(AugmentedAgent, _Host):
                 raise invalid("transfer", '"balance" needs SB3\'s own replay buffer', plain.__name__,
                               "Leave replay_buffer_class out.")  # fmt: skip
             self._swap_buffer(BALANCED.get(plain, plain))
-        elif plain is n_step.n_step_buffer():
-            self._swap_buffer(n_step.CompiledNStepReplayBuffer)
+        elif plain is NStepReplayBuffer:
+            self._swap_buffer(CompiledNStepReplayBuffer)
 
     def _swap_buffer(self, cls: type[ReplayBuffer]) -> None:
         """Put another one in place of a buffer that was just built; one that was loaded with its rows stays."""
