@@ -57,6 +57,16 @@ def test_an_empty_buffer_has_no_rows_of_the_past():
     assert (buffer.sample(16).rewards == 5.0).all()
 
 
+def test_no_return_is_of_two_episodes(corridor, guide):
+    settings = Augmentation(guide, transfer="balance")
+    model = augment(DQN)("MlpPolicy", corridor(), augmentation=settings, buffer_size=50, learning_starts=50, seed=0)
+    model.learn(8)  # too few to reach the end
+    model.learn(12)
+    returns = model.replay_buffer.episode_returns[:20, 0]
+    assert np.isnan(returns[:8]).all()
+    np.testing.assert_allclose(returns[8:18], 0.9, atol=1e-6)
+
+
 @pytest.mark.parametrize("cls", [DQN, SAC])
 def test_an_agent_loaded_before_its_environment_still_balances(cls, corridor, tmp_path):
     env = corridor(cls is SAC)

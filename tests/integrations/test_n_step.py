@@ -57,6 +57,29 @@ def augmented(corridor, guide, **options):
     return augment(DQN)("MlpPolicy", corridor(), augmentation=Augmentation(guide), seed=0, **options)
 
 
+@pytest.mark.parametrize("own", [{}, {"replay_buffer_kwargs": {"handle_timeout_termination": False}}])
+def test_returns_end_where_the_environments_were_reset(own, corridor, guide):
+    model = augmented(corridor, guide, learning_starts=1000, buffer_size=12, **own).learn(8)
+    rows = np.array([4, 5, 6, 7])
+    model.learn(4, reset_num_timesteps=False)  # goes on
+    assert (model.replay_buffer._get_samples(rows).discounts < 0.99**2).all()
+    model.replay_buffer.reset()
+    for _ in range(2):
+        model.learn(8)  # too few to reach the end; the second time around the buffer is full
+    buffer = model.replay_buffer
+    samples = buffer._get_samples(rows)
+    np.testing.assert_array_equal(samples.next_observations.numpy(), np.tile(buffer.next_observations[7], (4, 1)))
+    np.testing.assert_allclose(samples.discounts.numpy()[:, 0], 0.99 ** np.array([4, 3, 2, 1]), rtol=1e-6)
+    assert (samples.dones == float(bool(own))).all()  # the task went on, unless the user wants time limits to end it
+
+
+def test_an_end_is_an_end_also_where_the_environments_were_reset(corridor, guide):
+    model = augmented(corridor, guide, learning_starts=1000, train_freq=5).learn(10)
+    assert model.replay_buffer.dones[9, 0]
+    model.learn(5)
+    assert model.replay_buffer._get_samples(np.array([9])).dones == 1.0
+
+
 def test_a_buffer_that_was_saved_with_the_agent_keeps_its_rows(corridor, guide, tmp_path):
     model = augmented(corridor, guide).learn(100)
     model.save(tmp_path / "a", include=["replay_buffer"])

@@ -40,6 +40,10 @@ class BalancedSampling(_Buffer):
         self._first[:] = self._added
         self._pool = self._sorted_at = None
 
+    def restart(self) -> None:
+        """Environments have been reset: the returns of episodes under way remain unknown."""
+        self._first[:] = self._added
+
     def add(self, *args: Any, **kwargs: Any) -> None:
         """As the parent's; fills in the return of an episode when it ends."""
         row = self.pos

@@ -59,6 +59,17 @@ class AugmentedOffPolicy(AugmentedAgent, _Host):
             **self.replay_buffer_kwargs,
         )  # fmt: skip
 
+    def _break_off(self) -> None:
+        """As at a time limit, or long returns would run on into the episodes that begin now."""
+        buffer = self.replay_buffer
+        if isinstance(buffer, NStepReplayBuffer) and buffer.size():
+            last = (buffer.pos - 1) % buffer.buffer_size
+            over = buffer.dones[last] != 0.0
+            buffer.timeouts[last] = np.where(over, buffer.timeouts[last], buffer.handle_timeout_termination)
+            buffer.dones[last] = 1.0
+        if isinstance(buffer, BalancedSampling):
+            buffer.restart()
+
     def _sample_action(self, learning_starts: int, action_noise: Any = None, n_envs: int = 1) -> Any:
         if self._polaug is None:
             return super()._sample_action(learning_starts, action_noise, n_envs)
