@@ -6,6 +6,7 @@ import pytest
 import torch
 from stable_baselines3 import DQN
 from stable_baselines3.common.buffers import NStepReplayBuffer
+from stable_baselines3.common.utils import set_random_seed
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from polaug.config import Augmentation
@@ -91,6 +92,54 @@ def test_a_buffer_class_of_the_users_own_is_saved_and_loaded(corridor, guide, tm
     own = {"replay_buffer_class": NStepReplayBuffer, "replay_buffer_kwargs": {"n_steps": 3, "gamma": 0.9}}
     augmented(corridor, guide, **own).save(tmp_path / "a")
     loaded = augment(DQN).load(tmp_path / "a", env=corridor(), augmentation=Augmentation(guide))
+    assert loaded.replay_buffer.n_steps == 3
+
+
+@pytest.mark.parametrize("transfer", [None, "replay", "balance"])
+def test_long_returns_of_ours_do_not_outlive_the_transfer_that_asked_for_them(transfer, corridor, guide, tmp_path):
+    model = augmented(corridor, guide).learn(100)
+    model.save(tmp_path / "a")
+    model.save(tmp_path / "b", include=["replay_buffer"])
+    model.save_replay_buffer(tmp_path / "buffer")
+    settings = None if transfer is None else Augmentation(guide, transfer=transfer)
+    loaded = augment(DQN).load(tmp_path / "a", env=corridor(), augmentation=settings)
+    assert (loaded.n_steps, loaded._n_steps_are_ours, loaded.replay_buffer_kwargs) == (1, False, {})
+    assert not isinstance(loaded.replay_buffer, NStepReplayBuffer)
+    loaded.learn(60)
+    loaded.load_replay_buffer(tmp_path / "buffer")
+    assert loaded.replay_buffer.n_steps == 1
+    loaded.learn(60)
+    if transfer != "balance":  # which has buffers of its own
+        again = augment(DQN).load(tmp_path / "b", env=corridor(), augmentation=settings)
+        assert (again.replay_buffer.size(), again.replay_buffer.n_steps) == (100, 1)
+    loaded.save(tmp_path / "c")
+    assert augment(DQN).load(tmp_path / "c", augmentation=settings).n_steps == 1
+
+
+def test_without_its_augmentation_a_loaded_agent_learns_as_the_plain_one(corridor, guide, tmp_path):
+    augmented(corridor, guide).save(tmp_path / "a")
+    plain = DQN("MlpPolicy", corridor(), seed=0, buffer_size=500, learning_starts=20, device="cpu",
+                policy_kwargs={"net_arch": [8]})  # fmt: skip
+    ends = []
+    for model in (plain, augment(DQN).load(tmp_path / "a", env=corridor(), augmentation=None)):
+        set_random_seed(7)
+        model.action_space.seed(7)
+        model.env.seed(7)
+        ends.append([tensor.clone() for tensor in model.learn(200).policy.state_dict().values()])
+    assert all(torch.equal(one, other) for one, other in zip(*ends, strict=True))
+
+
+@pytest.mark.parametrize("own", [{"n_steps": 3}, {"replay_buffer_class": NStepReplayBuffer,
+                                                  "replay_buffer_kwargs": {"n_steps": 3, "gamma": 0.9}}])  # fmt: skip
+@pytest.mark.parametrize("transfer", [None, "replay", "distil"])
+def test_long_returns_of_the_users_stay(own, transfer, corridor, guide, tmp_path):
+    model = augmented(corridor, guide, **own)
+    model.save(tmp_path / "a")
+    model.save_replay_buffer(tmp_path / "buffer")
+    settings = None if transfer is None else Augmentation(guide, transfer=transfer)
+    loaded = augment(DQN).load(tmp_path / "a", env=corridor(), augmentation=settings)
+    assert (loaded.replay_buffer.n_steps, loaded._n_steps_are_ours) == (3, False)
+    loaded.load_replay_buffer(tmp_path / "buffer")
     assert loaded.replay_buffer.n_steps == 3
 
 

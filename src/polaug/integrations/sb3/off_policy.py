@@ -31,6 +31,11 @@ class AugmentedOffPolicy(AugmentedAgent, _Host):
     _action_variable = "actions"
 
     def _setup_model(self) -> None:
+        if self._n_steps_are_ours and not self._wants_long_returns:  # they came with a file that another transfer wrote
+            self._n_steps_are_ours, self.n_steps = False, 1
+            ours = ("n_steps", "gamma")
+            self.replay_buffer_kwargs = {k: v for k, v in self.replay_buffer_kwargs.items() if k not in ours}
+            self._shorten_returns()
         super()._setup_model()
         if self._polaug is None:
             return
@@ -48,6 +53,22 @@ class AugmentedOffPolicy(AugmentedAgent, _Host):
             self._swap_buffer(BALANCED.get(plain, plain))
         elif plain is NStepReplayBuffer:
             self._swap_buffer(CompiledNStepReplayBuffer)
+
+    @property
+    def _wants_long_returns(self) -> bool:
+        if self._polaug is None:
+            return False
+        return transfer_class(self._polaug.settings.transfer, family_of(type(self))).n_step
+
+    def load_replay_buffer(self, *args: Any, **kwargs: Any) -> None:
+        """As SB3's; without the long returns of a transfer that this agent has not."""
+        super().load_replay_buffer(*args, **kwargs)
+        self._shorten_returns()
+
+    def _shorten_returns(self) -> None:
+        """A buffer of ours that is there already has them if the agent's own would have been made with them."""
+        if isinstance(self.replay_buffer, CompiledNStepReplayBuffer) and "n_steps" not in self.replay_buffer_kwargs:
+            self.replay_buffer.n_steps = 1
 
     def _swap_buffer(self, cls: type[ReplayBuffer]) -> None:
         """Put another one in place of a buffer that was just built; one that was loaded with its rows stays."""
