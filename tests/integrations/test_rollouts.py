@@ -112,6 +112,30 @@ def test_the_loss_sees_only_steps_that_the_agent_took(corridor, guide):
     assert all(own - 8 < rows <= own for rows, own in passes)  # less than half a minibatch is dropped
 
 
+@pytest.mark.parametrize("at", [1, 20, 32])
+def test_the_loss_sees_no_steps_of_parameters_that_are_gone(at, corridor, guide):
+    """The champion comes back after step `at` of 32: what was done before was not its doing."""
+    settings = Augmentation(guide, tau_e=0, teach_every=10**6)  # nobody else drives
+    model = augment(PPO)(
+        "MlpPolicy", make_vec_env(corridor, 2), n_steps=32, batch_size=8, augmentation=settings, **small()
+    )
+    champion, buffer, chosen = model._polaug.champion, model.rollout_buffer, []
+
+    def bring_back(locals_, _):
+        if locals_["self"].num_timesteps == 2 * at:
+            champion.returns_to_it += 1
+        return True
+
+    train = model.train
+    model.train = lambda: (chosen.append(buffer.selected), train())
+    model.learn(128, callback=bring_back)
+    first, second = chosen
+    left = [t + 32 * env for env in range(2) for t in range(at, 32)]
+    assert first.tolist() == left
+    assert second is None  # all of the next rollout
+    assert model._n_updates == model.n_epochs * (2 if left else 1)  # without any step there is no update
+
+
 def test_drivers_are_chosen_per_episode_and_environment(corridor, guide):
     model = augment(A2C)("MlpPolicy", make_vec_env(corridor, 4), augmentation=Augmentation(guide), **small())
     rows = []
