@@ -44,13 +44,23 @@ def test_samples_are_those_of_stable_baselines3(rows, size, n_steps):
             torch.testing.assert_close(other, one, atol=1e-6, rtol=1e-6)
 
 
-def test_under_normalisation_too():
-    env = VecNormalize(DummyVecEnv([lambda: gym.make("CartPole-v1")]))
-    env.obs_rms.mean, env.obs_rms.var = np.full(3, 0.5), np.full(3, 4.0)
+def test_under_normalisation_each_reward_is_scaled_and_clipped_before_they_are_added_up():
+    env = VecNormalize(DummyVecEnv([lambda: gym.make("CartPole-v1")]), norm_obs=False, clip_reward=0.5)
     env.ret_rms.var = np.array(9.0)
-    theirs, ours = (filled(cls, 50, 100) for cls in (NStepReplayBuffer, CompiledNStepReplayBuffer))
-    torch.testing.assert_close(sample(ours, 0, env).rewards, sample(theirs, 0, env).rewards)
-    assert not torch.allclose(sample(ours, 0, env).rewards, sample(ours, 0).rewards)
+    buffer = filled(CompiledNStepReplayBuffer, 50, 100)
+    buffer.rewards[:, 1], buffer.dones[:, 1], buffer.timeouts[:, 1] = buffer.rewards[:, 0], buffer.dones[:, 0], 0.0
+    rows = np.arange(45)
+    for normalizer in (env, None):
+        returns = buffer._get_samples(rows, normalizer).rewards.numpy()[:, 0]
+        for row in rows:
+            expected = 0.0
+            for step in range(5):
+                reward = buffer.rewards[row + step, 0]
+                reward = reward if normalizer is None else np.clip(reward / 3.0, -0.5, 0.5)
+                expected += 0.9**step * reward
+                if buffer.dones[row + step, 0]:
+                    break
+            assert returns[row] == pytest.approx(expected, abs=1e-5)
 
 
 def augmented(corridor, guide, **options):
