@@ -308,6 +308,20 @@ def test_imitation_raises_values_only_where_returns_were_better():
     assert after[0] > before[0] - 1.0
 
 
+def test_imitation_brings_targets_along_and_forgets_its_momentum():
+    transfer, model = build("imitate", "values", 2, spaces.Discrete(2))
+    target = net(2, seed=1)
+    transfer.student = dataclasses.replace(transfer.student, sync=lambda: target.load_state_dict(model.state_dict()))
+    obs, end = np.zeros((2, 2), np.float32), np.ones(2, bool)
+    transfer.watch(Transitions(obs, np.array([1, 0]), np.array([5.0, -5.0]), obs, end, ~end))
+    transfer.teach()
+    assert all(torch.equal(a, b) for a, b in zip(target.parameters(), model.parameters(), strict=True))
+    assert transfer._optimizer.state_dict()
+    transfer.forget()  # the agent may have its first parameters again
+    assert not transfer._optimizer.state_dict()
+    assert len(transfer._episodes) == 2
+
+
 def test_only_own_steps_are_selected_except_as_published():
     driven = np.array([[True, False], [True, False], [False, True]])
     rollout = Rollout(driven, np.zeros_like(driven), np.zeros((3, 2), np.float32))
