@@ -11,7 +11,7 @@ from gymnasium import spaces
 from sb3_contrib import QRDQN, TQC, TRPO, MaskablePPO, RecurrentPPO
 from stable_baselines3 import A2C, DDPG, DQN, PPO, SAC, TD3
 from stable_baselines3.common.evaluation import evaluate_policy
-from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack, VecMonitor, VecNormalize
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecFrameStack, VecMonitor, VecNormalize
 
 from polaug.config import Augmentation
 from polaug.errors import InvalidInputError, UnknownNameError, UnsupportedSpaceError
@@ -46,6 +46,35 @@ def test_every_agent_is_taught(cls, continuous, options, corridor, guide):
     assert mean > 0.8
 
 
+_SDE = {"n_steps": 64, "batch_size": 16, "use_sde": True}
+OTHERS = {"PPO-sde": (PPO, _SDE), "PPO-squashed": (PPO, _SDE | {"policy_kwargs": {"squash_output": True}}),
+          "SAC-sde": (SAC, {"use_sde": True}),
+          "TD3-episodes": (TD3, {"train_freq": (1, "episode"), "gradient_steps": -1})}  # fmt: skip
+
+
+@pytest.mark.parametrize(("cls", "options"), OTHERS.values(), ids=OTHERS)
+def test_agents_that_explore_by_their_state_or_train_after_episodes_are_taught(cls, options, corridor, guide):
+    settings = Augmentation(explorer=guide, teach_every=50)
+    model = augment(cls)("MlpPolicy", corridor(True), augmentation=settings, **small() | options).learn(600)
+    assert evaluate_policy(model, model.get_env(), n_eval_episodes=3)[0] > 0.8
+    assert model._n_updates > 0
+    if cls is PPO:
+        assert np.isfinite(model.rollout_buffer.log_probs).all()
+
+
+def test_environments_in_other_processes_are_the_same_environments(guide):
+    settings = Augmentation(explorer=guide, teach_every=50)
+    here, there = (vectorized([lambda: gym.make("CartPole-v1")] * 2) for vectorized in (DummyVecEnv, SubprocVecEnv))
+    try:
+        for cls, options in ((PPO, {"n_steps": 64}), (DQN, {"learning_starts": 50})):
+            near, far = (augment(cls)("MlpPolicy", env, augmentation=settings, **small(), **options).learn(256)
+                         for env in (here, there))  # fmt: skip
+            assert 0 < far._polaug.handover.explorer_steps == near._polaug.handover.explorer_steps
+            assert torch.equal(parameters(far), parameters(near))
+    finally:
+        there.close()
+
+
 @pytest.mark.parametrize(("cls", "env", "options"), [
     (PPO, "CartPole-v1", {"n_steps": 64}), (A2C, "CartPole-v1", {}), (DQN, "CartPole-v1", {}), (SAC, "Pendulum-v1", {}),
 ])  # fmt: skip
@@ -56,7 +85,7 @@ def test_without_augmentation_it_is_the_plain_agent_to_the_bit(cls, env, options
     assert plain.num_timesteps == other.num_timesteps
 
 
-def test_an_agent_that_drives_alone_is_the_plain_agent_to_the_bit(payer):
+def test_an_agent_that_drives_alone_is_the_plain_agent_to_the_bit():
     """tau_e=0 never lets the explorer act, and hooks that only watch change nothing."""
     options = {"n_steps": 64, **small()}
     plain = PPO("MlpPolicy", "CartPole-v1", **options).learn(300)

@@ -4,12 +4,13 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from stable_baselines3 import DQN, SAC
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from polaug.config import Augmentation
 from polaug.errors import InvalidInputError
 from polaug.integrations import augment
 from polaug.integrations.sb3 import balanced
-from polaug.integrations.sb3.balanced import BalancedReplayBuffer, BalancedSampling
+from polaug.integrations.sb3.balanced import BalancedNStepReplayBuffer, BalancedReplayBuffer, BalancedSampling
 
 BALANCE = Augmentation("random", transfer="balance")
 
@@ -30,6 +31,33 @@ def extend(buffer, reward, done):
 
 def test_half_of_a_minibatch_is_of_the_rarer_kind():
     assert float(filled(1000).sample(2000).rewards.mean()) == pytest.approx(0.5, abs=0.05)
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+@pytest.mark.parametrize("n_steps", [1, 5])
+@pytest.mark.parametrize("n_envs", [1, 2, 8])
+def test_also_where_it_is_rare_in_each_of_several_environments(n_envs, n_steps, normalized):
+    """A good rollout of one environment lies beside bad ones of the others."""
+    space = gym.spaces.Box(-1.0, 1.0, (2,))
+    kwargs = {"device": "cpu", "n_envs": n_envs, "handle_timeout_termination": False}
+    cls = BalancedReplayBuffer if n_steps == 1 else BalancedNStepReplayBuffer
+    kwargs |= {} if n_steps == 1 else {"n_steps": n_steps, "gamma": 1.0}
+    buffer = cls(1000 * n_envs, space, gym.spaces.Discrete(2), **kwargs)
+    good = np.random.default_rng(0).random((100, n_envs)) < 0.05
+    for t in range(1000):
+        rewards, now = good[t // 10].astype(float), np.full(n_envs, t / 1000)
+        states = [np.stack([now + ahead, np.arange(n_envs) / 8], axis=1).astype(np.float32) for ahead in (0, 0.001)]
+        buffer.add(*states, np.zeros((n_envs, 1)), rewards, np.full(n_envs, t % 10 == 9), [{}] * n_envs)
+    env = VecNormalize(DummyVecEnv([lambda: gym.make("CartPole-v1")]), norm_obs=False) if normalized else None
+    samples = buffer.sample(4000, env=env)
+    assert len(samples.rewards) == len(samples.observations) == 4000
+    assert float((samples.rewards > 0).float().mean()) == pytest.approx(0.5, abs=0.05)
+    t, k = np.rint(samples.observations.numpy() * [1000, 8]).astype(int).T
+    assert set(k) == set(range(n_envs))
+    n = np.minimum(n_steps, 10 - t % 10)  # to the end of the episode
+    np.testing.assert_allclose(samples.rewards[:, 0], good[t // 10, k] * n, rtol=1e-4)
+    np.testing.assert_allclose(samples.next_observations, np.stack([(t + n) / 1000, k / 8], axis=1), atol=1e-5)
+    np.testing.assert_array_equal(samples.dones[:, 0], (t + n) % 10 == 0)
 
 
 def test_rows_are_sorted_once_in_a_while(monkeypatch):
@@ -55,6 +83,16 @@ def test_an_empty_buffer_has_no_rows_of_the_past():
     buffer.reset()
     extend(buffer, 5.0, False)
     assert (buffer.sample(16).rewards == 5.0).all()
+
+
+def test_no_return_is_of_two_episodes(corridor, guide):
+    settings = Augmentation(guide, transfer="balance")
+    model = augment(DQN)("MlpPolicy", corridor(), augmentation=settings, buffer_size=50, learning_starts=50, seed=0)
+    model.learn(8)  # too few to reach the end
+    model.learn(12)
+    returns = model.replay_buffer.episode_returns[:20, 0]
+    assert np.isnan(returns[:8]).all()
+    np.testing.assert_allclose(returns[8:18], 0.9, atol=1e-6)
 
 
 @pytest.mark.parametrize("cls", [DQN, SAC])

@@ -9,9 +9,10 @@ import torch
 from sb3_contrib import TRPO
 from stable_baselines3 import A2C, DQN, PPO, SAC
 from stable_baselines3.common.env_util import make_vec_env
-from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecNormalize
 
 from polaug.config import Augmentation
+from polaug.errors import InvalidInputError
 from polaug.integrations import augment
 
 
@@ -112,6 +113,30 @@ def test_the_loss_sees_only_steps_that_the_agent_took(corridor, guide):
     assert all(own - 8 < rows <= own for rows, own in passes)  # less than half a minibatch is dropped
 
 
+@pytest.mark.parametrize("at", [1, 20, 32])
+def test_the_loss_sees_no_steps_of_parameters_that_are_gone(at, corridor, guide):
+    """The champion comes back after step `at` of 32: what was done before was not its doing."""
+    settings = Augmentation(guide, tau_e=0, teach_every=10**6)  # nobody else drives
+    model = augment(PPO)(
+        "MlpPolicy", make_vec_env(corridor, 2), n_steps=32, batch_size=8, augmentation=settings, **small()
+    )
+    champion, buffer, chosen = model._polaug.champion, model.rollout_buffer, []
+
+    def bring_back(locals_, _):
+        if locals_["self"].num_timesteps == 2 * at:
+            champion.returns_to_it += 1
+        return True
+
+    train = model.train
+    model.train = lambda: (chosen.append(buffer.selected), train())
+    model.learn(128, callback=bring_back)
+    first, second = chosen
+    left = [t + 32 * env for env in range(2) for t in range(at, 32)]
+    assert first.tolist() == left
+    assert second is None  # all of the next rollout
+    assert model._n_updates == model.n_epochs * (2 if left else 1)  # without any step there is no update
+
+
 def test_drivers_are_chosen_per_episode_and_environment(corridor, guide):
     model = augment(A2C)("MlpPolicy", make_vec_env(corridor, 4), augmentation=Augmentation(guide), **small())
     rows = []
@@ -133,20 +158,61 @@ def test_drivers_are_chosen_per_episode_and_environment(corridor, guide):
     assert changes > 3
 
 
-@pytest.mark.parametrize(("cls", "options"), [(PPO, {"n_steps": 64}), (DQN, {"buffer_size": 500})])
-@pytest.mark.parametrize("normalized", [False, True])
-def test_bonuses_reach_the_buffer_before_anything_is_computed(cls, options, normalized, corridor, payer):
-    env = make_vec_env(corridor, 1)
-    env = VecNormalize(env, norm_obs=False, clip_reward=1e9) if normalized else env
-    model = augment(cls)("MlpPolicy", env, augmentation=Augmentation(payer), **options, **small())
-    model.learn(64)
+PAID = [(PPO, {"n_steps": 64}), (DQN, {"buffer_size": 500})]
+
+
+@pytest.mark.parametrize(("cls", "options"), PAID)
+def test_bonuses_reach_the_buffer_before_anything_is_computed(cls, options, corridor, payer):
+    model = augment(cls)("MlpPolicy", corridor(), augmentation=Augmentation(payer), **options, **small()).learn(64)
     buffer = model.rollout_buffer if cls is PPO else model.replay_buffer
-    rewards = np.asarray(buffer.rewards[:64])
-    if cls is PPO and normalized:
-        assert (rewards > 0).all()  # scaled as the rewards are
-    else:
-        assert np.median(rewards) == pytest.approx(0.99, abs=1e-5)
+    assert np.median(buffer.rewards[:64]) == pytest.approx(0.99, abs=1e-5)
     assert model._polaug.handover.explorer_steps == 0
+
+
+class Paying(gym.Wrapper):
+    """Pays itself what the explorer would add."""
+
+    def step(self, action):
+        obs, reward, *rest = self.env.step(action)
+        return obs, reward + 1.0, *rest
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(("cls", "options"), PAID)
+def test_vecnormalize_scales_bonuses_as_if_the_environment_had_paid_them(cls, options, training, corridor, payer):
+    """Where there are no rewards, their spread would have made the most of every bonus, however small."""
+    ends = []
+    for wrap, explorer in ((Paying, "random"), (gym.Wrapper, payer)):
+        env = DummyVecEnv([lambda wrap=wrap: wrap(gym.wrappers.TimeLimit(corridor(), 15)) for _ in range(2)])
+        env = VecNormalize(env, norm_obs=False, training=training)
+        model = augment(cls)(
+            "MlpPolicy", env, augmentation=Augmentation(explorer, tau_e=0, teach_every=10**6), **options, **small()
+        )
+        buffer = model.learn(128).rollout_buffer if cls is PPO else model.learn(128).replay_buffer
+        ends.append((buffer.rewards[:64], env.returns, env.ret_rms.mean, env.ret_rms.var, env.ret_rms.count))
+    for expected, got in zip(*ends, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-5)
+    assert np.ptp(ends[0][0]) > 0
+    assert (env.ret_rms.count > 100) is training
+
+
+def test_a_bonus_is_not_rounded_to_a_whole_number(payer):
+    def counting():
+        return gym.wrappers.TransformReward(gym.make("CartPole-v1"), round)
+
+    def build(env):
+        return augment(DQN)("MlpPolicy", env, buffer_size=500, augmentation=Augmentation(payer), **small())
+
+    env = SubprocVecEnv([counting])
+    try:
+        model = build(env)
+        with pytest.raises(InvalidInputError, match=r"rewards: must be floats.*dtype int64\. Return float"):
+            model.learn(64)
+        assert model.explorer.steps == model._polaug.handover.steps == 0
+        build(VecNormalize(env, norm_obs=False)).learn(64)  # which makes floats of them
+    finally:
+        env.close()
+    build(DummyVecEnv([counting])).learn(64)
 
 
 def test_the_explorer_replaces_the_random_warm_up(corridor, guide):

@@ -40,7 +40,7 @@ def test_callbacks_and_monitor_work_unchanged(cls, corridor, guide, tmp_path):
     model.learn(300, callback=[evaluation, saving, lambda locals_, globals_: calls.append(locals_["self"]) or True])
     assert len(calls) == model.num_timesteps
     assert (tmp_path / "part_100_steps.zip").exists()
-    assert evaluation.best_mean_reward > -1
+    assert evaluation.best_mean_reward > 0.8  # once it was taught; −0.25 is the worst
     env.close()
     assert len((tmp_path / "m.monitor.csv").read_text().splitlines()) >= 10
     augment(cls).load(tmp_path / "part_200_steps.zip", env=corridor(), augmentation=Augmentation(guide)).learn(64)

@@ -11,7 +11,7 @@ from polaug.config import Augmentation
 from polaug.errors import InvalidInputError, UnknownNameError
 from polaug.exploration import Transitions, make_explorer
 from polaug.exploration.base import Explorer
-from polaug.transfer import METHODS, Rollout, Student, make_transfer, transfer_class, transfers
+from polaug.transfer import METHODS, Rollout, Student, make_transfer, margin, transfer_class, transfers
 from polaug.transfer.balance import balanced, rollout_returns
 
 SPACE = spaces.Box(-1.0, 1.0, (2,), np.float32)
@@ -265,17 +265,23 @@ def test_a_restart_leaves_no_piece_of_an_episode_behind(name, kind):
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 100.0])
-def test_margin_draws_values_to_the_returns_of_good_episodes_at_any_scale(scale):
-    transfer, model = build("margin", "values", 2, spaces.Discrete(2))
-    rng, end = np.random.default_rng(0), np.ones(4, bool)
-    for _ in range(200):  # action 1 is right where the first number is positive, and pays more on the far right
-        obs = rng.uniform(-1, 1, (4, 2)).astype(np.float32)
-        actions = transfer.explorer.act(obs)
-        transfer.watch(Transitions(obs, actions, scale * (1.0 + obs[:, 0]), obs, end, ~end))
-    for _ in range(25):
-        log = transfer.teach()
-    assert log["disagreement"] < 0.1
-    assert float(model(torch.tensor([[0.9, 0.0]])).max().detach()) > 0.0
+def test_margin_draws_values_to_the_returns_of_good_episodes_at_any_scale(scale, monkeypatch):
+    far = {}
+    for weight in (margin._RETURNS, 0.0):
+        monkeypatch.setattr(margin, "_RETURNS", weight)
+        transfer, model = build("margin", "values", 2, spaces.Discrete(2))
+        rng, end = np.random.default_rng(0), np.ones(4, bool)
+        for _ in range(200):  # action 1 is right where the first number is positive, and pays more on the far right
+            obs = rng.uniform(-1, 1, (4, 2)).astype(np.float32)
+            actions = transfer.explorer.act(obs)
+            transfer.watch(Transitions(obs, actions, scale * (1.0 + obs[:, 0]), obs, end, ~end))
+        for _ in range(50):
+            log = transfer.teach()
+        assert log["disagreement"] < 0.1
+        far[weight] = abs(float(model(torch.tensor([[0.9, 0.0]])).max().detach()) / scale - 1.9)
+    drawn, alone = far.values()
+    assert drawn < 0.7 * alone  # choices alone leave the values where they are, or drive them ever further up
+    assert scale != 1.0 or drawn < 1.0
 
 
 def test_imitation_follows_what_paid_off():
@@ -300,6 +306,20 @@ def test_imitation_raises_values_only_where_returns_were_better():
     after = model(torch.zeros(1, 2))[0].detach()
     assert after[1] > before[1] + 1.0
     assert after[0] > before[0] - 1.0
+
+
+def test_imitation_brings_targets_along_and_forgets_its_momentum():
+    transfer, model = build("imitate", "values", 2, spaces.Discrete(2))
+    target = net(2, seed=1)
+    transfer.student = dataclasses.replace(transfer.student, sync=lambda: target.load_state_dict(model.state_dict()))
+    obs, end = np.zeros((2, 2), np.float32), np.ones(2, bool)
+    transfer.watch(Transitions(obs, np.array([1, 0]), np.array([5.0, -5.0]), obs, end, ~end))
+    transfer.teach()
+    assert all(torch.equal(a, b) for a, b in zip(target.parameters(), model.parameters(), strict=True))
+    assert transfer._optimizer.state_dict()
+    transfer.forget()  # the agent may have its first parameters again
+    assert not transfer._optimizer.state_dict()
+    assert len(transfer._episodes) == 2
 
 
 def test_only_own_steps_are_selected_except_as_published():

@@ -32,6 +32,10 @@ class Imitate(Transfer):
         """Forget unfinished episodes."""
         self._episodes.restart()
 
+    def forget(self) -> None:
+        """No momentum; what paid off has paid off."""
+        self._optimizer.forget()
+
     def teach(self, weight: float = 1.0) -> dict[str, float]:
         """A quarter of the usual minibatches: each is used in full."""
         if not len(self._episodes) or self.student.evaluate is None:
@@ -50,6 +54,7 @@ class Imitate(Transfer):
                 loss = loss - (log_probs * excess.detach().clamp(max=3.0)).mean()
             self._optimizer.step(loss, input_factor(states))
             total, better = total + float(loss.detach()), better + float((excess > 0).float().mean())
+        self.student.sync()
         return {"lesson_loss": total / batches, "better_than_expected": better / batches}
 
     def state_dict(self) -> State:

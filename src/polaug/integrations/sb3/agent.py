@@ -106,7 +106,11 @@ class AugmentedAgent(_Host):
         result = super()._setup_learn(total_timesteps, callback, reset_num_timesteps, tb_log_name, progress_bar)
         if self._polaug is not None and restarts:
             self._polaug.restart(self.n_envs)
+            self._break_off()
         return result
+
+    def _break_off(self) -> None:
+        """All environments have been reset: what was stored of the episodes under way has no continuation."""
 
     def collect_rollouts(self, *args: Any, **kwargs: Any) -> Any:
         """As SB3's, with an eye on how episodes end."""

@@ -20,7 +20,7 @@ from polaug.exploration import Explorer, Transitions, make_explorer
 from polaug.integrations.champion import Champion, Parameters
 from polaug.integrations.handover import Handover
 from polaug.integrations.sb3.averaged import Averaged
-from polaug.integrations.sb3.raw import check_actions, check_finite, raw_observation_space
+from polaug.integrations.sb3.raw import check_actions, check_finite, check_payable, raw_observation_space
 from polaug.integrations.sb3.saving import other_settings
 from polaug.integrations.sb3.students import family_of, parameters_of, put_parameters, student_of, value_parameters
 from polaug.integrations.standing import Episode
@@ -49,6 +49,7 @@ class Companion:
         """Raw last observations of the episodes that ended with the latest step, under VecNormalize."""
         self._observations: Any = None
         self._driven = False  # whether the explorer drives anywhere in the step under way
+        self._unpaid: tuple[Any, ...] | None = None  # VecNormalize's returns and their statistics before that step
         self._queue: list[Transitions] = []  # steps of the agent that the explorer has not looked at yet
         self._learns = True  # whether it still learns from them; decided anew when an episode ends
         self._half_seen = False  # whether it has been shown an episode that has not ended yet
@@ -154,6 +155,10 @@ class Companion:
         if len(self.handover.drivers) != model.n_envs:
             self.handover.begin(model.n_envs)
         self._driven = True in self.handover.drivers.tolist()
+        self._unpaid = None
+        if self.explorer.pays and normalizer is not None and normalizer.training and normalizer.norm_reward:
+            known = normalizer.ret_rms
+            self._unpaid = (normalizer.returns.copy(), known.mean, known.var, known.count)
         return self.handover.drivers.copy(), self.handover.exams.copy()
 
     def act(self) -> NDArray[Any]:
@@ -178,6 +183,8 @@ class Companion:
                 if last is not None:
                     following[env] = last
             terminated = dones & ~truncated
+        if self.explorer.pays and normalizer is None:
+            check_payable(step["rewards"])
         # Now, not when the explorer gets to it: it looks at the agent's steps much later.
         check_finite("rewards", rewards)
         if "features" not in self.settings.explorer_options:  # which may know what to do with missing readings
@@ -186,9 +193,8 @@ class Companion:
         transitions = Transitions(self._observations, actions, rewards, following, terminated, truncated)
         self._show(transitions)
         if self.explorer.pays:
-            self._pay(
-                normalizer, step["rewards"], rewards, self._guarded("bonus", lambda: self.explorer.bonus(transitions))
-            )
+            bonus = self._guarded("bonus", lambda: self.explorer.bonus(transitions))
+            self._pay(normalizer, step["rewards"], rewards, bonus, dones)
         self.transfer.watch(transitions)
         alone = self.champion.untaught
         episodes = self.handover.step(rewards, dones, truncated)
@@ -248,11 +254,23 @@ class Companion:
                 self._queue = queue[(self.explorer.steps - before) // len(queue[0].rewards) :]
                 raise
 
-    def _pay(self, normalizer: Any, paid: NDArray[Any], raw: NDArray[Any], bonus: NDArray[Any]) -> None:
-        """Add the bonus in place, before SB3 stores the rewards: GAE and replay see it, in units of raw rewards."""
+    def _pay(
+        self, normalizer: Any, paid: NDArray[Any], raw: NDArray[Any], bonus: NDArray[Any], dones: NDArray[np.bool_]
+    ) -> None:
+        """Add the bonus in place, before SB3 stores the rewards: GAE and replay see it, in units of raw rewards.
+
+        VecNormalize has seen the step without it. It takes the step back and sees what was paid, or else a bonus
+        where there are no rewards would be measured by their spread, which is nothing.
+        """
         if normalizer is None:
             paid += bonus.astype(paid.dtype)
             return
+        if self._unpaid is not None:
+            before, known = self._unpaid[0], normalizer.ret_rms
+            known.mean, known.var, known.count = self._unpaid[1:]
+            returns = before * normalizer.gamma + raw + bonus
+            known.update(returns)
+            normalizer.returns = np.where(dones, 0.0, returns)
         paid[:] = normalizer.normalize_reward(raw + bonus)
         normalizer.old_reward = raw + bonus  # what off-policy agents store
 

@@ -6,40 +6,31 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from stable_baselines3.common import buffers
-from stable_baselines3.common.buffers import ReplayBuffer
+from stable_baselines3.common.buffers import NStepReplayBuffer
 from stable_baselines3.common.type_aliases import ReplayBufferSamples
 
 from polaug.completion.compiled import compiled
 
 
-def n_step_buffer() -> type[ReplayBuffer] | None:
-    """SB3's n-step buffer, where its version has one."""
-    found: type[ReplayBuffer] | None = getattr(buffers, "NStepReplayBuffer", None)
-    return found
+class CompiledNStepReplayBuffer(NStepReplayBuffer):
+    """The same samples; under VecNormalize, whose rewards change, the parent's own way."""
 
-
-if n_step_buffer() is not None:
-
-    class CompiledNStepReplayBuffer(buffers.NStepReplayBuffer):
-        """The same samples; under VecNormalize, whose rewards change, the parent's own way."""
-
-        def _get_samples(self, batch_inds: NDArray[np.int64], env: Any = None) -> Any:
-            if env is not None:
-                return super()._get_samples(batch_inds, env)
-            envs = np.random.randint(0, self.n_envs, size=batch_inds.shape)  # noqa: NPY002 (SB3's own generator)
-            last, returns, discounts, ends = _n_step(
-                batch_inds, envs, self.rewards, self.dones, self.timeouts, (self.pos - 1) % self.buffer_size,
-                self.n_steps, self.gamma,
-            )  # fmt: skip
-            return ReplayBufferSamples(
-                observations=self.to_torch(self.observations[batch_inds, envs]),
-                actions=self.to_torch(self.actions[batch_inds, envs]),
-                next_observations=self.to_torch(self.next_observations[last, envs]),
-                dones=self.to_torch(ends),
-                rewards=self.to_torch(returns),
-                discounts=self.to_torch(discounts),
-            )
+    def _get_samples(self, batch_inds: NDArray[np.int64], env: Any = None) -> Any:
+        if env is not None:
+            return super()._get_samples(batch_inds, env)
+        envs = np.random.randint(0, self.n_envs, size=batch_inds.shape)  # noqa: NPY002 (SB3's own generator)
+        last, returns, discounts, ends = _n_step(
+            batch_inds, envs, self.rewards, self.dones, self.timeouts, (self.pos - 1) % self.buffer_size,
+            self.n_steps, self.gamma,
+        )  # fmt: skip
+        return ReplayBufferSamples(
+            observations=self.to_torch(self.observations[batch_inds, envs]),
+            actions=self.to_torch(self.actions[batch_inds, envs]),
+            next_observations=self.to_torch(self.next_observations[last, envs]),
+            dones=self.to_torch(ends),
+            rewards=self.to_torch(returns),
+            discounts=self.to_torch(discounts),
+        )
 
 
 @compiled

@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
-from stable_baselines3.common.buffers import ReplayBuffer
+from stable_baselines3.common.buffers import NStepReplayBuffer, ReplayBuffer
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
 from polaug.errors import invalid
-from polaug.integrations.sb3 import n_step
 from polaug.integrations.sb3.agent import AugmentedAgent
 from polaug.integrations.sb3.balanced import BALANCED, BalancedSampling
+from polaug.integrations.sb3.n_step import CompiledNStepReplayBuffer
 from polaug.integrations.sb3.students import family_of
 from polaug.transfer import transfer_class
 from polaug.transfer.balance import Balance
@@ -32,10 +32,15 @@ class AugmentedOffPolicy(AugmentedAgent, _Host):
     _action_variable = "actions"
 
     def _setup_model(self) -> None:
+        if self._n_steps_are_ours and not self._wants_long_returns:  # they came with a file that another transfer wrote
+            self._n_steps_are_ours, self.n_steps = False, 1
+            ours = ("n_steps", "gamma")
+            self.replay_buffer_kwargs = {k: v for k, v in self.replay_buffer_kwargs.items() if k not in ours}
+            self._shorten_returns()
         super()._setup_model()
         if self._polaug is None:
             return
-        if self.replay_buffer_class is n_step.n_step_buffer() and self.n_steps > 1:
+        if self.replay_buffer_class is NStepReplayBuffer and self.n_steps > 1:
             self.replay_buffer_class = None  # `n_steps` says it all; with the class SB3 would warn on loading
         plain = type(self.replay_buffer)
         # From the settings: an agent that was loaded without an environment has no transfer yet.
@@ -47,8 +52,24 @@ class AugmentedOffPolicy(AugmentedAgent, _Host):
                 raise invalid("transfer", '"balance" needs SB3\'s own replay buffer', plain.__name__,
                               "Leave replay_buffer_class out.")  # fmt: skip
             self._swap_buffer(BALANCED.get(plain, plain))
-        elif plain is n_step.n_step_buffer():
-            self._swap_buffer(n_step.CompiledNStepReplayBuffer)
+        elif plain is NStepReplayBuffer:
+            self._swap_buffer(CompiledNStepReplayBuffer)
+
+    @property
+    def _wants_long_returns(self) -> bool:
+        if self._polaug is None:
+            return False
+        return transfer_class(self._polaug.settings.transfer, family_of(type(self))).n_step
+
+    def load_replay_buffer(self, *args: Any, **kwargs: Any) -> None:
+        """As SB3's; without the long returns of a transfer that this agent has not."""
+        super().load_replay_buffer(*args, **kwargs)
+        self._shorten_returns()
+
+    def _shorten_returns(self) -> None:
+        """A buffer of ours that is there already has them if the agent's own would have been made with them."""
+        if isinstance(self.replay_buffer, CompiledNStepReplayBuffer) and "n_steps" not in self.replay_buffer_kwargs:
+            self.replay_buffer.n_steps = 1
 
     def _swap_buffer(self, cls: type[ReplayBuffer]) -> None:
         """Put another one in place of a buffer that was just built; one that was loaded with its rows stays."""
@@ -59,6 +80,17 @@ class AugmentedOffPolicy(AugmentedAgent, _Host):
             self.buffer_size, self.observation_space, self.action_space, device=self.device, n_envs=self.n_envs,
             **self.replay_buffer_kwargs,
         )  # fmt: skip
+
+    def _break_off(self) -> None:
+        """As at a time limit, or long returns would run on into the episodes that begin now."""
+        buffer = self.replay_buffer
+        if isinstance(buffer, NStepReplayBuffer) and buffer.size():
+            last = (buffer.pos - 1) % buffer.buffer_size
+            over = buffer.dones[last] != 0.0
+            buffer.timeouts[last] = np.where(over, buffer.timeouts[last], buffer.handle_timeout_termination)
+            buffer.dones[last] = 1.0
+        if isinstance(buffer, BalancedSampling):
+            buffer.restart()
 
     def _sample_action(self, learning_starts: int, action_noise: Any = None, n_envs: int = 1) -> Any:
         if self._polaug is None:

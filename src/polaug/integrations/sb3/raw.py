@@ -62,6 +62,13 @@ def check_finite(name: str, values: NDArray[Any]) -> None:
                   "Mend the environment, or wrap it so that missing readings get a number.")  # fmt: skip
 
 
+def check_payable(rewards: NDArray[Any]) -> None:
+    """Refuse whole numbers, which SubprocVecEnv makes of an environment's own: a bonus would be rounded to nothing."""
+    if rewards.dtype.kind != "f":
+        raise invalid("rewards", "must be floats, or a bonus cannot be added to them", rewards,
+                      "Return float(reward) from the environment's step, or use DummyVecEnv.")  # fmt: skip
+
+
 @contextmanager
 def raw_endings(model: Any) -> Iterator[dict[int, Any]]:
     """The raw last observations of episodes that end with the latest step, by environment, while steps are made.

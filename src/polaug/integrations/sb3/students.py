@@ -39,7 +39,8 @@ def _annotations(agent: type) -> set[str]:
 
 
 def student_of(model: Any) -> Student:
-    """The agent of `model` as a student; networks are looked up at every call, since loading may replace them.
+    """The agent of `model` as a student. Its networks are looked up at every call; the lessons' optimizer looks up
+    their parameters once, so other numbers must be put into these, not others in their place.
 
     Its callables are partial functions of `model`, not closures: in a copy of the model they are of the copy.
     """
