@@ -342,7 +342,7 @@ class Handover(Standing):
     # -- state ------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> State:
-        """Everything but the episodes under way: environments restart."""
+        """Everything, the episodes under way too: a run that goes on in mid-episode does so exactly."""
         return self._standing_state() | {
             "recent": np.array(self._recent), "hope": np.array(self._hope),
             "counters": np.array(

@@ -336,8 +336,8 @@ class Companion:
         except Exception as fault:
             given = self.settings.explorer
             name = given if isinstance(given, str) else type(self.explorer).__name__
-            raise ExplorerError(f"explorer {name!r}: {what} failed with {type(fault).__name__}: {fault}. The agent is "
-                                "unharmed and can be saved; mend the explorer or pass another.") from fault  # fmt: skip
+            raise ExplorerError(f"explorer {name!r}: {what} failed with {type(fault).__name__}: {fault}. The agent can "
+                                "be saved as it is; mend the explorer or pass another.") from fault  # fmt: skip
 
     # -- state ------------------------------------------------------------------------------------------------------
 
