@@ -1,5 +1,6 @@
 """`tabular` solves what counting can solve, in few episodes."""
 
+from collections import Counter
 from itertools import pairwise
 
 import gymnasium as gym
@@ -80,6 +81,29 @@ def test_a_loaded_table_knows_its_edges():
     for each in (table, loaded):
         uniform_steps(each, np.random.default_rng(9), 500)
     assert states_equal(table.state_dict(), loaded.state_dict())
+
+
+def test_an_action_is_trusted_by_how_usually_it_moves_by_the_same():
+    """As by counting every shift, up to 64 different ones."""
+    table, rng, seen = Table(10_000, 1, Returns(0.99)), np.random.default_rng(0), Counter()
+    for row in range(300):
+        shift = 7 if rng.random() < 0.6 else int(rng.integers(8, 60))
+        table.count(row, 0, 0.0, row + shift, False)
+        seen[shift] += 1
+        usual, times = seen.most_common(1)[0]
+        assert table._tables.trust[0] == max(2.0 * times / (row + 3.0) - 1.0, 0.0)
+        assert table._tables.trust[0] == 0.0 or table._tables.shift[0] == usual
+
+
+def test_scrambled_labels_do_not_fill_the_memory_with_shifts():
+    table, rng = Table(100_000, 2, Returns(0.99), sparing=True), np.random.default_rng(0)
+    for row in rng.permutation(50_000)[:3000].tolist():
+        table.count(row, 0, 0.0, int(rng.integers(100_000)), False)
+        table.count(row, 1, 0.0, row + 5 if rng.random() < 0.8 else int(rng.integers(100_000)), False)
+    assert max(map(len, table._shifts)) <= 64
+    assert table._tables.trust[0] == 0.0
+    assert table._tables.shift[1] == 5
+    assert 0.5 < table._tables.trust[1] < 0.62
 
 
 def test_numbers_are_refused_with_a_remedy():

@@ -21,6 +21,7 @@ CURIOUS, EXPLOITING = 1, 0
 _MAX_INDEX = 4_000_000  # rows for which a look-up table from row to visited state is kept
 _WELL_KNOWN = 10  # tries after which one more surprise at a pair says little,
 _SHARE = 0.02  # and only so many of them, as a share of all repeats so far, are news together
+_MOST_SHIFTS = 64  # of one action that are counted
 _EXACT, _ROUGH = 1e-6, 1e-5  # change, in units of the optimum, at which values count as solved; if counts are noisy
 
 
@@ -50,6 +51,7 @@ class Table:
         self._found: dict[tuple[int, int, int, bool], int] = {}  # edges by state, action, next state and its end
         self._V = np.zeros((2, 64))
         self._shifts: list[dict[int, int]] = [{} for _ in range(actions)]
+        self._first_tries = np.zeros(actions, dtype=np.int64)
         self._repeats = self._surprises = 0
         self._unplanned = 0  # surprises at well-known pairs since they last were news
         self._optimum = 1.0
@@ -165,11 +167,19 @@ class Table:
         return True
 
     def _note_shift(self, action: int, shift: int) -> None:
-        """Learn by how many rows an action usually moves, from pairs tried for the first time."""
+        """Learn by how many rows an action usually moves, from pairs tried for the first time.
+
+        Where there are ever more shifts, one too many takes one count from all others, so that they stay few and one
+        that moves most rows is never lost (Misra and Gries, 1982).
+        """
         seen = self._shifts[action]
-        seen[shift] = seen.get(shift, 0) + 1
-        usual = max(seen, key=lambda key: seen[key])
-        share = 2.0 * seen[usual] / (sum(seen.values()) + 2.0) - 1.0
+        self._first_tries[action] += 1
+        if shift in seen or len(seen) < _MOST_SHIFTS:
+            seen[shift] = seen.get(shift, 0) + 1
+        else:
+            seen = self._shifts[action] = {key: times - 1 for key, times in seen.items() if times > 1}
+        usual = max(seen, key=seen.__getitem__, default=0)
+        share = 2.0 * seen.get(usual, 0) / (int(self._first_tries[action]) + 2.0) - 1.0
         self._tables.shift[action] = usual
         self._tables.trust[action] = max(share, 0.0) if usual != 0 else 0.0
 
@@ -235,7 +245,7 @@ class Table:
             "first": t.first[:states].copy(), "tries": t.tries[:states].copy(),
             "final": t.final[:states].copy(), "final_reward": t.final_reward[:states].copy(),
             "V": self._V[:, :states].copy(), "shift": t.shift.copy(), "trust": t.trust.copy(),
-            "shifts": np.array(shifts, dtype=np.int64).reshape(-1, 3),
+            "shifts": np.array(shifts, dtype=np.int64).reshape(-1, 3), "first_tries": self._first_tries.copy(),
             "counters": np.array(counters, dtype=np.int64),
             "scalars": np.array([self._optimum, self._best, self._turn]),
         }  # fmt: skip
@@ -250,7 +260,7 @@ class Table:
         within("table.to", new["to"], 0, states - 1)
         within("table.first", new["first"], -1, edges - 1)
         within("table.shifts", new["shifts"][:, 0], 0, self._actions - 1)
-        for name in ("tries", "times", "final", "counters"):
+        for name in ("tries", "times", "final", "first_tries", "counters"):
             within(f"table.{name}", new[name], 0, LARGEST_COUNT)
         earlier = (new["following"] >= -1) & (new["following"] < np.arange(edges))
         if edges != int(new["counters"][0]) or not earlier.all() or len(np.unique(new["rows"])) < states:
@@ -281,6 +291,7 @@ class Table:
         self._shifts = [{} for _ in range(A)]
         for action, shift, times in new["shifts"].tolist():
             self._shifts[action][shift] = times
+        self._first_tries = new["first_tries"]
         pairs = np.divmod(_pairs(new["first"], new["following"]), A)
         edges_to = zip(*(column.tolist() for column in (*pairs, new["to"], new["ends"])), strict=True)
         self._found = {place: edge for edge, place in enumerate(edges_to)}
@@ -305,7 +316,7 @@ def _pairs(first: NDArray[np.int64], following: NDArray[np.int64]) -> NDArray[np
 _LAYOUT = {
     "rows": ("i", "S"), "first": ("i", "S", "A"), "tries": ("i", "S", "A"), "final": ("i", "S"),
     "final_reward": ("f", "S"), "V": ("f", 2, "S"), "shift": ("i", "A"), "trust": ("f", "A"),
-    "shifts": ("i", "n", 3), "counters": ("i", 9), "scalars": ("f", 3),
+    "shifts": ("i", "n", 3), "first_tries": ("i", "A"), "counters": ("i", 9), "scalars": ("f", 3),
     "following": ("i", "E"), "to": ("i", "E"), "ends": ("b", "E"), "times": ("i", "E"), "reward": ("f", "E"),
 }  # fmt: skip
 _EDGE_FIELDS = ("following", "to", "ends", "times", "reward")
