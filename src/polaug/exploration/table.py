@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from polaug.errors import StateError
 from polaug.exploration.base import FloatArray
-from polaug.exploration.planning import NEVER, Tables, pair_value, sweep
+from polaug.exploration.planning import NEVER, Tables, pair_values, sweep
 from polaug.exploration.returns import Returns
 from polaug.state import LARGEST_COUNT, State, fitting, within
 
@@ -83,9 +83,7 @@ class Table:
             return np.zeros(self._actions)
         if head == EXPLOITING and not self._tables.tries[s].any():
             head = CURIOUS
-        settings = self._head(head)
-        A = self._actions
-        return np.array([pair_value(self._tables, s, a, self._V[head], self._gamma, *settings) for a in range(A)])
+        return pair_values(self._tables, s, self._V[head], self._gamma, *self._head(head))
 
     def _head(self, head: int) -> tuple[bool, float, float]:
         """Curious or not, what it hopes for, and by how many imagined visits."""
@@ -203,9 +201,11 @@ class Table:
             self._tables = _doubled_edges(self._tables)
         t, edge = self._tables, self._edges
         self._edges += 1
-        t.to[edge], t.ends[edge] = to, ends
+        t.to[edge], t.ends[edge], t.action[edge] = to, ends, action
         t.times[edge], t.reward[edge] = 0, 0.0
         t.following[edge] = t.first[s, action]
+        if t.first[s, action] < 0:
+            t.earlier[edge], t.latest[s] = t.latest[s], edge
         t.first[s, action] = edge
         self._found[s, action, to, ends] = edge
         return edge
@@ -249,7 +249,7 @@ class Table:
             "counters": np.array(counters, dtype=np.int64),
             "scalars": np.array([self._optimum, self._best, self._turn]),
         }  # fmt: skip
-        return state | {name: getattr(t, name)[: self._edges].copy() for name in _EDGE_FIELDS}
+        return state | {name: getattr(t, name)[: self._edges].copy() for name in _SAVED_OF_EDGES}
 
     def load_state_dict(self, state: State) -> None:
         """Go on from `state_dict`; on an error nothing has changed."""
@@ -278,7 +278,7 @@ class Table:
             tables = _doubled_edges(tables)
         for name in ("first", "tries", "final", "final_reward"):
             getattr(tables, name)[:states] = new[name]
-        for name in _EDGE_FIELDS:
+        for name in _SAVED_OF_EDGES:
             getattr(tables, name)[:edges] = new[name]
         tables.row[:states] = new["rows"]
         tables.shift[:], tables.trust[:] = new["shift"], new["trust"]
@@ -295,6 +295,10 @@ class Table:
         pairs = np.divmod(_pairs(new["first"], new["following"]), A)
         edges_to = zip(*(column.tolist() for column in (*pairs, new["to"], new["ends"])), strict=True)
         self._found = {place: edge for edge, place in enumerate(edges_to)}
+        tables.action[:edges] = pairs[1]
+        for edge in np.flatnonzero(new["following"] < 0).tolist():  # the first of their pairs
+            s = pairs[0][edge]
+            tables.earlier[edge], tables.latest[s] = tables.latest[s], edge
         counters = [int(c) for c in new["counters"]]
         self._edges, self._repeats, self._surprises, self._barren = counters[:4]
         self._at, self._settled = counters[4:6], [bool(c) for c in counters[6:8]]
@@ -319,8 +323,9 @@ _LAYOUT = {
     "shifts": ("i", "n", 3), "first_tries": ("i", "A"), "counters": ("i", 9), "scalars": ("f", 3),
     "following": ("i", "E"), "to": ("i", "E"), "ends": ("b", "E"), "times": ("i", "E"), "reward": ("f", "E"),
 }  # fmt: skip
-_EDGE_FIELDS = ("following", "to", "ends", "times", "reward")
-_STATE_FIELDS = ("first", "tries", "row", "final", "final_reward")
+_SAVED_OF_EDGES = ("following", "to", "ends", "times", "reward")
+_EDGE_FIELDS = (*_SAVED_OF_EDGES, "action", "earlier")
+_STATE_FIELDS = ("first", "tries", "latest", "row", "final", "final_reward")
 
 
 def _empty(states: int, actions: int, rows: int) -> Tables:
@@ -332,6 +337,9 @@ def _empty(states: int, actions: int, rows: int) -> Tables:
         ends=np.zeros(256, dtype=np.bool_),
         times=np.zeros(256, dtype=np.int64),
         reward=np.zeros(256),
+        action=np.zeros(256, dtype=np.int64),
+        latest=np.full(states, -1),
+        earlier=np.full(256, -1),
         row=np.zeros(states, dtype=np.int64),
         number=np.full(rows if rows <= _MAX_INDEX else 0, -1),
         final=np.zeros(states, dtype=np.int64),
