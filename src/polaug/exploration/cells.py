@@ -99,7 +99,8 @@ class Cells(Member):
     # -- the grid ---------------------------------------------------------------------------------------------------
 
     def _outgrown(self) -> bool:
-        span = np.where(self._store.scale()[1] > 0.0, self._store.high - self._store.low, 0.0)
+        low, high = self._store.bounds()
+        span = np.where(self._store.scale()[1] > 0.0, high - low, 0.0)
         return bool((span > _GROWN * self._width * self._across).any())
 
     def _lay(self) -> None:
@@ -115,14 +116,14 @@ class Cells(Member):
 
     def _coarse(self) -> tuple[FloatArray, FloatArray, IntArray]:
         store, n = self._store, self._store.size
-        wide = store.scale()[1] > 0.0
-        span = np.where(wide, store.high - store.low, 1.0)
+        wide, (low, high) = store.scale()[1] > 0.0, store.bounds()
+        span = np.where(wide, high - low, 1.0)
         steps = np.quantile(np.abs(store.next_states[:n] - store.states[:n]), _LONG, axis=0)
         across = np.divide(span, _STEPS_WIDE * steps, out=np.full_like(span, _MOST), where=steps > span / (2 * _MOST))
         across = np.where(wide, np.clip(across, _FEWEST, _MOST), 1.0)
         across = across * min(1.0, (_ALL / math.prod(across.tolist())) ** (1.0 / len(across)))
         cells = np.maximum(across.astype(np.int64), 1)
-        return store.low.copy(), span / cells, cells
+        return low.copy(), span / cells, cells
 
     def _rows(self, flat: FloatArray) -> IntArray:
         """The cells (n,) of observations (n, d)."""
