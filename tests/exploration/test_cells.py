@@ -33,6 +33,17 @@ class Rooms(gym.Env):
         return there.astype(np.float32), float(found), found, self.steps >= 200, {}
 
 
+class Tiles(gym.ObservationWrapper):
+    """The rooms as 41 by 41 tiles."""
+
+    def __init__(self):
+        super().__init__(Rooms())
+        self.observation_space = spaces.MultiDiscrete([41, 41])
+
+    def observation(self, observation):
+        return np.rint(40 * observation).astype(np.int64)
+
+
 class Walk:
     """An explorer in an environment, step by step."""
 
@@ -76,8 +87,9 @@ def test_who_does_well_calls_nobody():
     assert not walk.explorer._members["cells"].ready  # and so it costs nothing
 
 
-def test_a_saved_committee_that_counts_goes_on_to_the_bit():
-    walk = Walk(Rooms(), seed=0)
+@pytest.mark.parametrize("rooms", [Rooms, Tiles])
+def test_a_saved_committee_that_counts_goes_on_to_the_bit(rooms):
+    walk = Walk(rooms(), seed=0)
     walk.episodes(18)
     while walk.explorer._runs.get(0) is None or walk.explorer._runs[0].member != "cells":
         walk.step()
@@ -89,14 +101,14 @@ def test_a_saved_committee_that_counts_goes_on_to_the_bit():
         twin.observe(walk.last)
 
 
-def counted(flat, following, actions):
+def counted(flat, following, actions, bounds=None):
     """Cells over a store that holds these steps, and the batch."""
     n = len(flat)
     batch = Batch(flat, actions, np.eye(2)[actions], np.zeros(n), following, np.zeros(n, bool), np.zeros(n, bool),
                   flat, following)  # fmt: skip
     store = Store(flat.shape[1], 2, 1000)
     store.add(batch, np.random.default_rng(0))
-    return Cells(store, 2, Returns(0.99), seed=0), store
+    return Cells(store, 2, Returns(0.99), 0, bounds), store
 
 
 def test_cells_are_two_steps_wide_and_counted_exactly():
@@ -115,6 +127,19 @@ def test_cells_are_two_steps_wide_and_counted_exactly():
         number = cells._table._numbers.get(place[0] * int(k[1]) + place[1])
         wanted = [sum(p == place and a == action for p, a in zip(places, actions, strict=True)) for action in range(2)]
         assert ([0, 0] if number is None else cells._table._tables.tries[number].tolist()) == wanted
+
+
+def test_whole_numbers_have_a_cell_each():
+    flat = np.random.default_rng(0).integers([0, 3], [40, 43], (200, 2)).astype(float)
+    bounds = np.array([0.0, 3.0]), np.array([59.0, 102.0])
+    cells, _ = counted(flat[:-1], flat[1:], np.zeros(199, dtype=np.int64), bounds)
+    cells.begin(0)
+    assert len(np.unique(cells._rows(flat))) == len(np.unique(flat, axis=0))
+    assert cells._across.tolist() == [60, 100]
+    assert not cells._outgrown()
+    twin, _ = counted(flat[:-1], flat[1:], np.zeros(199, dtype=np.int64), bounds)
+    twin.load_state_dict(cells.state_dict())
+    assert np.array_equal(twin._rows(flat), cells._rows(flat))
 
 
 def test_the_grid_is_laid_anew_when_more_is_seen():

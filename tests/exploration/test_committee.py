@@ -144,6 +144,51 @@ def test_categories_are_counted_one_by_one():
     assert "tried_pairs" in explorer.statistics()
 
 
+class Binned(gym.ObservationWrapper):
+    """Observations as places in 100 bins of each dimension."""
+
+    def __init__(self, env, space):
+        super().__init__(env)
+        self.observation_space = space
+
+    def observation(self, observation):
+        low, high = self.env.observation_space.low, self.env.observation_space.high
+        return np.clip((observation - low) / (high - low) * 100, 0, 99).astype(np.int64)
+
+
+def test_many_combinations_of_positions_are_read_as_numbers():
+    """The car, seen as one of 10,000 places, reaches the flag as it does where they are called numbers."""
+    results = []
+    for space in (gym.spaces.MultiDiscrete([100, 100]), gym.spaces.Box(0, 99, (2,), np.int64)):
+        env = Binned(gym.make("MountainCar-v0"), space)
+        explorer = polaug.make_explorer("committee", env.observation_space, env.action_space, seed=0)
+        results.append(play(env, explorer, episodes=6))
+    (returns, actions), (_, as_numbers) = results
+    assert max(returns) > -200.0
+    assert np.array_equal(actions, as_numbers)
+
+
+@pytest.mark.parametrize(
+    ("space", "counted"),
+    [
+        (gym.spaces.Discrete(500), True),
+        (gym.spaces.Discrete(20_000), True),
+        (gym.spaces.MultiDiscrete([20_000]), True),
+        (gym.spaces.MultiDiscrete([5, 5, 5, 4]), True),
+        (gym.spaces.MultiDiscrete([30, 30]), True),
+        (gym.spaces.MultiDiscrete([40, 40]), False),
+        (gym.spaces.MultiDiscrete([4] * 7), True),
+        (gym.spaces.MultiBinary(14), True),
+        (gym.spaces.Tuple([gym.spaces.Discrete(32), gym.spaces.Discrete(11), gym.spaces.Discrete(2)]), True),
+        (gym.spaces.Box(0, 1, (2,)), False),
+    ],
+    ids=str,
+)
+def test_what_is_counted_and_what_is_read_as_numbers(space, counted):
+    explorer = polaug.make_explorer("committee", space, gym.spaces.Discrete(2))
+    assert ("tried_pairs" in explorer.statistics()) == counted
+
+
 def test_members_can_be_chosen_but_not_without_the_model():
     env, explorer = committee("MountainCar-v0", members=("model", "linear"))
     play(env, explorer, episodes=6)

@@ -103,6 +103,29 @@ def test_counts_are_as_many_as_observations_after_any_change_of_scale():
         assert all(sum(table.values()) == 10 * k for table in explorer._counts)
 
 
+@pytest.mark.parametrize(
+    ("space", "states"),
+    [
+        (spaces.Discrete(500, start=-3), np.arange(-3, 497)),
+        (spaces.MultiDiscrete([20, 30]), np.stack(np.divmod(np.arange(600), 30), axis=1)),
+        (spaces.MultiBinary(5), (np.arange(32)[:, None] >> np.arange(5) & 1).astype(np.int8)),
+    ],
+    ids=["Discrete", "MultiDiscrete", "MultiBinary"],
+)
+def test_every_category_has_a_count_of_its_own(space, states):
+    explorer = make(space)
+    times = np.arange(len(states)) % 7
+    for k in range(6):
+        explorer.observe(arrivals(states[times > k]))
+    assert np.array_equal(explorer.counts(states), times)
+
+
+def test_combinations_that_are_never_seen_twice_are_hashed():
+    rng, explorer = np.random.default_rng(0), make(spaces.MultiBinary(100), bits=4)
+    explorer.observe(arrivals(rng.integers(2, size=(500, 100), dtype=np.int8)))
+    assert explorer.counts(rng.integers(2, size=(50, 100), dtype=np.int8)).min() > 0
+
+
 def test_it_pays_and_does_not_steer():
     explorer = make()
     assert explorer.pays

@@ -27,6 +27,7 @@ SPACES = [
     spaces.Box(0, 3, (2,), np.int32),
     spaces.Box(np.array([0.1, -1.0], np.float32), np.array([0.1, 1.0], np.float32)),
     spaces.Box(1e6 - 0.5, 1e6 + 0.5, (1,), np.float64),
+    spaces.Box(-0.3, 0.3, (2,), np.float16),
 ]
 
 

@@ -31,10 +31,10 @@ _LARGEST_SYSTEM = 700  # weights that one Cholesky factor may have: its cost gro
 _FEWEST_FREQUENCIES = 10  # below so many a group says little more than its linear part
 
 
-def affordable_frequencies(dimensions: int, Y: FloatArray, wanted: int) -> int:
+def affordable_frequencies(dimensions: int, Y: FloatArray, wanted: int, largest: int = _LARGEST_SYSTEM) -> int:
     """How many of the `wanted` frequencies keep the Gram matrices of all actions affordable; 0 if too few would."""
     blocks, width = (len(Y), 1) if is_one_hot(Y) else (1, Y.shape[1])
-    size = int(_LARGEST_SYSTEM / (blocks ** (1 / 3) * width))
+    size = int(largest / (blocks ** (1 / 3) * width))
     frequencies = min(wanted, (size - 1 - dimensions) // 2)
     return frequencies if frequencies >= min(wanted, _FEWEST_FREQUENCIES) else 0
 

@@ -2,7 +2,8 @@
 
 A smooth model goes through walls, and a smooth Q̂ leaks through them; counts do neither. A cell is about two steps wide,
 so that most steps are seen to lead somewhere. It pays where observations are few numbers and steps are large, and costs
-tries elsewhere, so it joins the committee only when the others keep failing: see `Contest`.
+tries elsewhere, so it joins the committee only when the others keep failing: see `Contest`. Whole numbers that are not
+too many have a cell each: what is counted is then exact.
 """
 
 from __future__ import annotations
@@ -29,13 +30,23 @@ _GROWN = 1.1  # times the range: the grid is laid anew
 
 
 class Cells(Member):
-    """Counts on a grid, laid when it is first asked and again whenever the range seen has grown."""
+    """Counts on a grid, laid when it is first asked and again whenever the range seen has grown.
+
+    `bounds`, the lowest and highest whole numbers (d,) there are, make it one of a cell for each.
+    """
 
     name = "cells"
     _SAVED = ("_low", "_width", "_across", "_seen", "_heads", "_laid")
 
-    def __init__(self, store: Store, n_actions: int, returns: Returns, seed: int) -> None:
-        self._store, self._n_actions, self._returns = store, n_actions, returns
+    def __init__(
+        self,
+        store: Store,
+        n_actions: int,
+        returns: Returns,
+        seed: int,
+        bounds: tuple[FloatArray, FloatArray] | None = None,
+    ) -> None:
+        self._store, self._n_actions, self._returns, self._bounds = store, n_actions, returns, bounds
         self._rng = np.random.default_rng([seed, 5])  # its own: while it does not play, nothing depends on it
         d = store.states.shape[1]
         self._low, self._width, self._across = np.zeros(d), np.ones(d), np.ones(d, dtype=np.int64)
@@ -88,22 +99,31 @@ class Cells(Member):
     # -- the grid ---------------------------------------------------------------------------------------------------
 
     def _outgrown(self) -> bool:
-        span = np.where(self._store.scale()[1] > 0.0, self._store.high - self._store.low, 0.0)
+        low, high = self._store.bounds()
+        span = np.where(self._store.scale()[1] > 0.0, high - low, 0.0)
         return bool((span > _GROWN * self._width * self._across).any())
 
     def _lay(self) -> None:
         """A grid over the range seen, with cells that are `_STEPS_WIDE` steps wide; nothing is counted yet."""
+        self._low, self._width, self._across = self._whole() if self._bounds else self._coarse()
+        self._table = Table(int(self._across.prod()), self._n_actions, self._returns)
+        self._seen, self._laid = 0, True
+
+    def _whole(self) -> tuple[FloatArray, FloatArray, IntArray]:
+        assert self._bounds is not None
+        low, high = self._bounds
+        return low.copy(), np.ones_like(low), (high - low).astype(np.int64) + 1
+
+    def _coarse(self) -> tuple[FloatArray, FloatArray, IntArray]:
         store, n = self._store, self._store.size
-        wide = store.scale()[1] > 0.0
-        span = np.where(wide, store.high - store.low, 1.0)
+        wide, (low, high) = store.scale()[1] > 0.0, store.bounds()
+        span = np.where(wide, high - low, 1.0)
         steps = np.quantile(np.abs(store.next_states[:n] - store.states[:n]), _LONG, axis=0)
         across = np.divide(span, _STEPS_WIDE * steps, out=np.full_like(span, _MOST), where=steps > span / (2 * _MOST))
         across = np.where(wide, np.clip(across, _FEWEST, _MOST), 1.0)
         across = across * min(1.0, (_ALL / math.prod(across.tolist())) ** (1.0 / len(across)))
-        self._across = np.maximum(across.astype(np.int64), 1)
-        self._low, self._width = store.low.copy(), span / self._across
-        self._table = Table(int(self._across.prod()), self._n_actions, self._returns)
-        self._seen, self._laid = 0, True
+        cells = np.maximum(across.astype(np.int64), 1)
+        return low.copy(), span / cells, cells
 
     def _rows(self, flat: FloatArray) -> IntArray:
         """The cells (n,) of observations (n, d)."""
@@ -136,7 +156,8 @@ class Cells(Member):
         """Go on from `state_dict`; on an error nothing has changed."""
         values, rng = checked(self, self._SAVED, state), restored_generator(state["generator"])
         across = values["_across"]
-        if (across < 1).any() or math.prod(across.tolist()) > _ALL or (values["_width"] <= 0.0).any():
+        most = math.prod(self._whole()[2].tolist()) if self._bounds else _ALL
+        if (across < 1).any() or math.prod(across.tolist()) > most or (values["_width"] <= 0.0).any():
             raise StateError("cells: do not fit these spaces. The state is damaged.")
         within("_heads", values["_heads"], EXPLOITING, CURIOUS)
         table = Table(int(across.prod()), self._n_actions, self._returns)

@@ -10,7 +10,8 @@ rewards does not matter) plus a bonus for few tries; a loser is tried again when
 more rarely if the best does well, and only if the model does not call it hopeless. A member that loses an episode badly
 hands the rest of it to another. Losers do not refit, so a committee costs little more than its best member. Episodes
 that somebody else drives (an agent under training) are learnt from, but speak for no member and cause no refit: whoever
-plays next catches up. For observations that are categories `tabular` does it all.
+plays next catches up. For observations that are categories `tabular` does it all, unless they are very many
+combinations of several positions: those are read as numbers.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ from polaug.features.spaces import Flattener, Space
 from polaug.state import State, alike, fitting, part, prefixed, within
 
 MEMBERS = ("model", "fitted", "linear", "cells")
-_MAX_TABLE = 1_000_000  # different observations up to which they are counted one by one
+_MAX_TABLE = 1_000_000  # different observations up to which they are counted one by one,
+_MAX_POSITIONS = 1_000  # or so many, if each is made of positions: what is near must tell something then
+_POSITIONS = 9  # choices from which on a column is a position
 _CLEARLY = 0.05  # of the range of recent returns
 _JUDGE_AGAIN = 1.3  # times the steps at the last choice of a teacher
 _LOST = 2.5  # times the usual low point of an episode: it is lost
@@ -84,7 +87,8 @@ class CommitteeExplorer(Explorer):
             raise invalid("gamma", "must lie in (0, 1)", gamma, "Pass for example 0.99.")
         self._options: dict[str, Any] = {"members": tuple(members), "gamma": gamma, "capacity": capacity}
         self._table: TabularExplorer | None = None
-        if self._flatten.categorical.all() and _combinations(self._flatten) <= _MAX_TABLE:
+        positions = _are_positions(self._flatten)
+        if self._flatten.categorical.all() and not positions and _combinations(self._flatten) <= _MAX_TABLE:
             self._table = TabularExplorer(observation_space, action_space, seed=seed, features=features, gamma=gamma)
         self._returns = Returns(float(gamma))
         self._store = Store(self._flatten.size, self.actions.size, whole("capacity", capacity, 100))
@@ -96,8 +100,10 @@ class CommitteeExplorer(Explorer):
             every["fitted"] = Fitted(self._store, Y, self._returns, self._rng)
         if Linear.suits(d, len(Y)):
             every["linear"] = self._linear
-        if Cells.suits(d, len(Y)) and not self._flatten.categorical.any():
-            every["cells"] = Cells(self._store, len(Y), self._returns, seed)
+        if Cells.suits(d, len(Y)) and (positions or not self._flatten.categorical.any()):
+            exact = positions and _combinations(self._flatten) <= _MAX_TABLE
+            bounds = (self._flatten.low, self._flatten.high) if exact else None
+            every["cells"] = Cells(self._store, len(Y), self._returns, seed, bounds)
         self._members = {name: every[name] for name in MEMBERS if name in members and name in every}
         self._contest = Contest(self._members, self._model, self._linear, self._store, self._returns)
         self._runs: dict[int, Run] = {}
@@ -358,3 +364,12 @@ class CommitteeExplorer(Explorer):
 def _combinations(flatten: Flattener) -> int:
     """How many different observations there are."""
     return math.prod(int(n) for n in flatten.high - flatten.low + 1)
+
+
+def _are_positions(flatten: Flattener) -> bool:
+    """Whether categories are read as numbers: several columns, some of many choices, in too many combinations to meet
+    one twice. A single column may be numbered anyhow.
+    """
+    choices = flatten.high - flatten.low + 1
+    many = flatten.size > 1 and bool((choices >= _POSITIONS).any())
+    return bool(flatten.categorical.all()) and many and _combinations(flatten) > _MAX_POSITIONS

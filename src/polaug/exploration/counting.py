@@ -3,7 +3,8 @@
 Observations are centred and scaled first, since a raw sign hash ignores scale. The code of a state is counted in
 several tables of different prime sizes, and n(s) is the least of its counts: a collision in one table rarely happens in
 all. The batch is counted first (`observe`) and queried after (`bonus`). When the scale is refreshed the cells move:
-what was counted in a cell is then counted where the mean of what was seen in it has come to lie.
+what was counted in a cell is then counted where the mean of what was seen in it has come to lie. Categories are counted
+as they are: planes cut a line of states into a handful of cells.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from numpy.typing import NDArray
 
 from polaug.checks import non_negative, whole
 from polaug.exploration.base import Batch, Explorer, FloatArray, IntArray
+from polaug.features.one_hot import OneHot
 from polaug.features.simhash import SimHash
 from polaug.features.spaces import Space
 from polaug.state import LARGEST_COUNT, Layout, State, fitting, part, prefixed, within
 
 _PRIMES = (999_931, 999_953, 999_959, 999_961, 999_979, 999_983)
+_MOST_COMBINATIONS = 1_000_000  # of several choices that are counted one by one; more are hashed, to see any twice
 
 
 class CountingExplorer(Explorer):
@@ -47,7 +50,11 @@ class CountingExplorer(Explorer):
     ) -> None:
         super().__init__(observation_space, action_space, seed=seed, features=features)
         self._beta = non_negative("beta", beta)
-        self._hash = SimHash(self._state_space, seed=seed, bits=bits, bias=bias)
+        self._hash: SimHash | OneHot = SimHash(self._state_space, seed=seed, bits=bits, bias=bias)
+        if self._flatten.categorical.all():
+            each = OneHot(self._state_space, max_size=2**62)
+            if self._flatten.size == 1 or each.n_rows <= _MOST_COMBINATIONS:
+                self._hash = each
         self._sizes = np.array(_PRIMES[: whole("tables", tables, 1, len(_PRIMES))])
         self._counts: list[dict[int, int]] = [{} for _ in self._sizes]
         self._moves = not self._flatten.categorical.all()  # whether cells ever do
@@ -86,6 +93,7 @@ class CountingExplorer(Explorer):
         self._cells, self._scaled, self._counts = {}, True, [{} for _ in self._sizes]
         if not cells:
             return
+        assert isinstance(self._hash, SimHash)  # only a scale moves cells
         codes = self._hash.rows_of_flat(np.array([mean for _, mean in cells]))
         self._add(codes, [seen for seen, _ in cells])
         for code, (seen, mean) in zip(codes.tolist(), cells, strict=True):

@@ -175,12 +175,14 @@ class Dynamics:
     def _draw(self, centre: FloatArray, inverse: FloatArray) -> tuple[Sample, FloatArray]:
         """Up to `sample` transitions of the store, and the features y (n, ·) of their actions."""
         store = self._store
-        slots = np.arange(store.size)
-        if store.size > self._sample_size:
-            slots = self._rng.choice(store.size, self._sample_size, replace=False)
+        n = store.size
+        slots = np.flatnonzero(store.plausible(store.states[:n], store.next_states[:n]))
+        if len(slots) > self._sample_size:
+            slots = slots[self._rng.choice(len(slots), self._sample_size, replace=False)]
         actions, y = store.actions[slots], store.features[slots]
+        z, following = ((each[slots] - centre) * inverse for each in (store.states, store.next_states))
         return Sample(
-            (store.states[slots] - centre) * inverse, (store.next_states[slots] - centre) * inverse,
+            _in_reach(z), _in_reach(following),
             actions, np.abs(y - self._Y[actions]).max(axis=1) < 1e-4, store.rewards[slots], store.terminated[slots],
         ), y  # fmt: skip
 
@@ -190,17 +192,19 @@ class Dynamics:
         self._n_fresh = 0
         if self.laws is None or n == 0:
             return
-        laws = self.laws
-        z = (self._fresh_states[:n] - laws.centre) * laws.inverse
+        laws, store = self.laws, self._store
+        rows = np.flatnonzero(store.plausible(self._fresh_states[:n], self._fresh_next[:n]))
+        n, states, following = len(rows), self._fresh_states[rows], self._fresh_next[rows]
+        z = (states - laws.centre) * laws.inverse
         # Laws hold weights per listed action; those of a very action are the same combination by its features.
-        listed = np.linalg.lstsq(self._Y.T, self._fresh_features[:n].T, rcond=None)[0]  # (A, n)
+        listed = np.linalg.lstsq(self._Y.T, self._fresh_features[rows].T, rcond=None)[0]  # (A, n)
         polynomials = polynomial(z)
         crossed, others = np.split(polynomials, [laws.by_action.shape[1]], axis=1)
         change = np.einsum("np,an,apk->nk", crossed, listed, laws.by_action[:, :, :-1], optimize=True)
         if others.shape[1]:
             change += others @ laws.shared[:, :-1]
         change += wave_features(z * laws.relevance, laws.frequencies, laws.phases) @ laws.by_wave[:, :-1]
-        actual = (self._fresh_next[:n] - self._fresh_states[:n]) * laws.inverse
+        actual = (following - states) * laws.inverse
         squares = ((change - actual) ** 2).mean(axis=0)
         units = np.where(laws.inverse > 0, laws.inverse, 1.0)
         squares = np.where(laws.inverse > 0, squares / units**2, 0.0)  # a dimension constant so far has no error
@@ -208,7 +212,8 @@ class Dynamics:
         self._error = (self._error * keep + squares * n) / (keep + n)
         self._tried = keep + n
         if self._tried >= 100:
-            variance = self._store.next_states[: self._store.size].var(axis=0)
+            seen = store.next_states[: store.size]
+            variance = seen[store.plausible(seen)].var(axis=0)
             explained = 1.0 - self._error / np.maximum(variance, 1e-300)
             self._relevance = np.where(varies, np.sqrt(np.clip((explained - 0.1) / 0.4, 0.0, 1.0)), 0.0)
 
@@ -221,7 +226,7 @@ class Dynamics:
         count = self._terminals
         if count == 0:
             return weights, reward
-        dead = (self._terminal_states[:count] - centre) * inverse
+        dead = _in_reach((self._terminal_states[:count] - centre) * inverse)
         alive = alive[:: 1 + len(alive) * len(weights) ** 2 // _NEWTON]
         X = np.concatenate([polynomial(dead), polynomial(alive)])
         y = np.zeros(len(X))
@@ -273,6 +278,11 @@ class Dynamics:
         for name, value in values.items():
             setattr(self, name, value)
         self.laws, self.sample = laws, sample
+
+
+def _in_reach(z: FloatArray) -> FloatArray:
+    """Outliers no farther off than what can be imagined."""
+    return np.clip(z, -BEYOND, BEYOND)
 
 
 def _ridge(X: FloatArray, y: FloatArray) -> FloatArray:

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from polaug.checks import non_negative, positive, whole
-from polaug.errors import StateError, invalid
+from polaug.errors import StateError, UnsupportedSpaceError, invalid
 from polaug.exploration.base import Batch, Explorer, FloatArray, IntArray
-from polaug.exploration.bilinear import Bilinear, Limits, scaled
+from polaug.exploration.bilinear import Bilinear, Limits, affordable_frequencies, scaled
 from polaug.exploration.novelty import Novelty
 from polaug.exploration.returns import Returns
 from polaug.exploration.store import Store
@@ -26,6 +26,8 @@ from polaug.state import State, part, prefixed, within
 
 _EXPLOITING, _CURIOUS = 0, 1
 _FEW = 1500  # stored transitions up to which refits come at their usual intervals
+_LARGEST = 1500  # weights of one Cholesky factor: more would take gigabytes, and seconds at each refit
+_HELD = 4  # steps for which a random action is held before the first fit
 
 
 class OptimisticExplorer(Explorer):
@@ -34,7 +36,8 @@ class OptimisticExplorer(Explorer):
     Parameters
     ----------
     groups, frequencies
-        Q̂ is the mean of `groups` models of `frequencies` random frequencies each.
+        Q̂ is the mean of `groups` models of `frequencies` random frequencies each, or of fewer where so many dimensions
+        and actions would cost seconds.
     ridge
         Of the regression of W.
     gamma
@@ -77,8 +80,8 @@ class OptimisticExplorer(Explorer):
         self._store = Store(self._flatten.size, self.actions.size, whole("capacity", capacity, 100))
         self._model = Bilinear(
             self._store, self.actions.Y, self._rng, groups=whole("groups", groups, 1),
-            frequencies=whole("frequencies", frequencies, 1), ridge=positive("ridge", ridge), gamma=self._gamma,
-            advantage=float(advantage), heads=2,
+            frequencies=self._affordable(whole("frequencies", frequencies, 1)), ridge=positive("ridge", ridge),
+            gamma=self._gamma, advantage=float(advantage), heads=2,
         )  # fmt: skip
         one_hot = self._model.groups[0].one_hot
         self._novelty = Novelty(self._store, self.actions.u, one_hot, self._rng, frequencies=20, ridge=0.1)
@@ -90,6 +93,17 @@ class OptimisticExplorer(Explorer):
         self._heads = np.zeros(0, dtype=np.int64)
         self._warm = np.zeros(0, dtype=np.int64)  # the action that each environment repeats before the first fit
         self._last_head = _EXPLOITING
+
+    def _affordable(self, frequencies: int) -> int:
+        d, Y = self._flatten.size, self.actions.Y
+        affordable = affordable_frequencies(d, Y, frequencies, _LARGEST)
+        if not affordable:
+            raise UnsupportedSpaceError(
+                "observation_space, action_space: optimistic needs fewer numbers or actions, its matrices would take "
+                f"gigabytes, got {d} numbers and {len(Y)} actions of {Y.shape[1]} features. Use the explorer "
+                "'committee', which leaves out what would."
+            )
+        return affordable
 
     def reset(self) -> None:
         """Other episodes begin, with heads of their own."""
@@ -103,7 +117,7 @@ class OptimisticExplorer(Explorer):
         chosen = np.empty(len(flat), dtype=np.int64)
         for i in range(len(flat)):
             if not self._model.fitted:
-                if self.steps % 4 == 0:  # before the first fit: random actions, each held for a few steps
+                if self.steps // len(flat) % _HELD == 0:  # before the first fit: random actions, each held a while
                     self._warm[i] = self._rng.integers(self.actions.n_actions)
                 chosen[i] = self._warm[i]
             elif self._heads[i] == _EXPLOITING and self._rng.random() < 0.5 / (4 + self._episodes):

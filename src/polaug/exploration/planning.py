@@ -1,7 +1,8 @@
 """Optimistic value iteration on counted transitions: the kernels behind `tabular`, and nothing that learns.
 
 States are numbered in the order of their first visit. The transitions out of a pair (s, a) are a linked list of edges
-(where to, ended there or not, how often, total reward), so that memory follows what was seen.
+(where to, ended there or not, how often, total reward), so that memory follows what was seen. So are the pairs of a
+state that were tried, by their first edges: with hundreds of actions nearly none of them were.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ NEVER = -1e300
 """The value of a pair that an exploiting head has never tried: below everything."""
 
 
+_WALKED = 8  # pairs that an update may walk for its price; with more it costs more
+
+
 class Tables(NamedTuple):
     """What was counted. A is the number of actions, S of states visited (capacity), E of edges (capacity)."""
 
@@ -31,6 +35,9 @@ class Tables(NamedTuple):
     ends: BoolArray  # (E,) whether the episode terminates there
     times: IntArray  # (E,)
     reward: FloatArray  # (E,) sum over those times
+    action: IntArray  # (E,) of its pair
+    latest: IntArray  # (S,) first edge of the pair of a state that was tried last, −1: none
+    earlier: IntArray  # (E,) of the first edge of a pair, that of the pair of the same state tried before it, −1: none
     row: IntArray  # (S,) row of Q of each state
     number: IntArray  # (rows,) number of the state at each row, −1: not visited; empty if rows are too many
     final: IntArray  # (S,) how often a state was terminal, 0 as soon as it once was not
@@ -72,16 +79,42 @@ def pair_value(
 
 
 @compiled
-def state_value(
+def pair_values(
     tables: Tables, s: int, V: FloatArray, gamma: float, curious: bool, optimum: float, doubt: float
-) -> float:
-    """The best pair's value; of a state whose actions are all untried, the optimum (curious) or 0."""
-    best = NEVER
-    for a in range(tables.tries.shape[1]):
+) -> FloatArray:
+    """Q(s, ·) (A,)."""
+    q = np.empty(tables.tries.shape[1])
+    for a in range(q.shape[0]):
+        q[a] = pair_value(tables, s, a, V, gamma, curious, optimum, doubt)
+    return q
+
+
+@compiled
+def state_value(
+    tables: Tables, s: int, V: FloatArray, gamma: float, curious: bool, optimum: float, doubt: float,
+    trusted: IntArray,
+) -> tuple[float, int]:  # fmt: skip
+    """The best pair's value; of a state whose actions are all untried, the optimum (curious) or 0.
+
+    Also how many pairs that took: those tried, and for a curious head the `trusted` actions. All others are alike.
+    """
+    best, others, walked = NEVER, tables.tries.shape[1] - trusted.shape[0], 0
+    edge = tables.latest[s]
+    while edge >= 0:
+        a = tables.action[edge]
         best = max(best, pair_value(tables, s, a, V, gamma, curious, optimum, doubt))
-    if best <= NEVER:
-        return optimum if curious else 0.0
-    return best
+        if tables.trust[a] <= 0.0:
+            others -= 1
+        walked += 1
+        edge = tables.earlier[edge]
+    if not curious:
+        return best if walked > 0 else 0.0, walked
+    if others > 0:
+        best = max(best, optimum)
+    for a in trusted:
+        if tables.tries[s, a] == 0:
+            best = max(best, untried_value(tables, s, a, V, gamma, optimum))
+    return best, walked + trusted.shape[0]
 
 
 @compiled
@@ -89,16 +122,18 @@ def sweep(
     tables: Tables, states: int, V: FloatArray, gamma: float, curious: bool, optimum: float, doubt: float,
     start: int, budget: int, tolerance: float,
 ) -> tuple[int, bool]:  # fmt: skip
-    """At most `budget` Gauss–Seidel updates of V, from the latest state backwards, going on at `start`.
+    """At most `budget` Gauss–Seidel updates of V, from the latest state backwards, going on at `start`; fewer where
+    many pairs make an update dear.
 
     Gives where to go on, and whether a whole round changed nothing by more than `tolerance`.
     """
-    at, quiet = start, 0
-    for _ in range(budget):
+    at, quiet, trusted = start, 0, np.flatnonzero(tables.trust > 0.0)
+    while budget > 0:
         if at <= 0 or at > states:
             at = states
         at -= 1
-        value = state_value(tables, at, V, gamma, curious, optimum, doubt)
+        value, walked = state_value(tables, at, V, gamma, curious, optimum, doubt, trusted)
+        budget -= max(1, walked // _WALKED)
         quiet = quiet + 1 if abs(value - V[at]) <= tolerance else 0
         V[at] = value
         if quiet >= states:

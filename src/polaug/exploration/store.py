@@ -9,6 +9,10 @@ from polaug.errors import StateError
 from polaug.exploration.base import Batch, BoolArray, FloatArray, IntArray
 from polaug.state import State, alike, within
 
+_ENOUGH = 20  # transitions from which on outliers can be told
+_LOOKED_AT = 2000  # transitions, at most, that show where most values are
+_RARE = 0.005  # share of the values, at either end, that may be outliers
+_FAR = 10.0  # gaps between values that make the farther ones outliers, in units of the range of the others
 _ARRAYS = ("states", "next_states", "actions", "features", "rewards", "terminated", "stamps")
 
 
@@ -49,6 +53,7 @@ class Store:
         self.size = 0
         self.steps = 0
         self.low, self.high = np.full(dimensions, np.inf), np.full(dimensions, -np.inf)
+        self._bounds, self._bounded_at = (self.low, self.high), 0  # step at which they were looked for
 
     def add(self, batch: Batch, rng: np.random.Generator) -> None:
         """Take in transitions, in their order."""
@@ -69,10 +74,50 @@ class Store:
         """Slots written after `step`."""
         return np.flatnonzero(self.stamps[: self.size] > step)
 
+    def bounds(self) -> tuple[FloatArray, FloatArray]:
+        """The lowest and highest values (d,) that were ever seen, outliers apart.
+
+        A single broken reading would make all others look alike, for ever. What is rare is no outlier yet: steps lead
+        to places that are seldom visited, so there are values in between.
+        """
+        if self._bounded_at != self.steps:
+            self._bounds, self._bounded_at = self._looked_for(), self.steps
+        return self._bounds
+
+    def _looked_for(self) -> tuple[FloatArray, FloatArray]:
+        low, high, n = self.low.copy(), self.high.copy(), self.size
+        if n < _ENOUGH:
+            return low, high
+        some = slice(0, n, 1 + n // _LOOKED_AT)
+        seen = np.concatenate([self.states[some], self.next_states[some]])
+        rare = 2 + int(_RARE * len(seen))  # a broken reading is seen twice
+        ordered = np.partition(seen, (rare, len(seen) - 1 - rare), axis=0)
+        first, last = ordered[rare], ordered[-1 - rare]
+        # Most values the same, or rounding apart: what is rare is all that happens there.
+        varies = last - first > 1e-6 * np.maximum(np.abs(first), np.abs(last))
+        gap = _FAR * (last - first)
+        for k in np.flatnonzero(varies & ((low < first - gap) | (high > last + gap))):
+            values = np.sort(np.concatenate([self.states[:n, k], self.next_states[:n, k], [low[k], high[k]]]))
+            jumps = np.flatnonzero(np.diff(values) > gap[k])
+            low[k] = max((values[jump + 1] for jump in jumps if values[jump + 1] <= first[k]), default=low[k])
+            high[k] = min((values[jump] for jump in jumps if values[jump] >= last[k]), default=high[k])
+        return low, high
+
+    def plausible(self, *states: FloatArray) -> BoolArray:
+        """Rows (n,) without an outlier in any of these states (n, d); all, if half of them have one."""
+        low, high = self.bounds()
+        strange = (low > self.low) | (high < self.high)
+        rows = np.ones(len(states[0]), dtype=np.bool_)
+        if strange.any():
+            for each in states:
+                rows &= ~(strange & ((each < low) | (each > high))).any(axis=1)
+        return rows if 2 * np.count_nonzero(rows) > len(rows) else np.ones_like(rows)
+
     def scale(self) -> tuple[FloatArray, FloatArray]:
-        """Centre and inverse half-width (d,) that map the range seen to [−1, 1]; 0 for dimensions without width."""
-        centre, half_width = (self.high + self.low) / 2, (self.high - self.low) / 2
-        wide = half_width > 1e-9 * np.maximum(np.abs(self.high), np.abs(self.low)) + 1e-300
+        """Centre and inverse half-width (d,) that map the bounds to [−1, 1]; 0 for dimensions without width."""
+        low, high = self.bounds()
+        centre, half_width = (high + low) / 2, (high - low) / 2
+        wide = half_width > 1e-9 * np.maximum(np.abs(high), np.abs(low)) + 1e-300
         return centre, np.divide(1.0, half_width, out=np.zeros_like(half_width), where=wide)
 
     def state_dict(self) -> State:
@@ -94,3 +139,4 @@ class Store:
         for name in _ARRAYS:
             getattr(self, name)[:size] = new[name]
         self.size, self.steps, self.low, self.high = size, steps, new["low"], new["high"]
+        self._bounded_at = -1

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from polaug.errors import StateError
 from polaug.exploration.base import FloatArray
-from polaug.exploration.planning import NEVER, Tables, pair_value, sweep
+from polaug.exploration.planning import NEVER, Tables, pair_values, sweep
 from polaug.exploration.returns import Returns
 from polaug.state import LARGEST_COUNT, State, fitting, within
 
@@ -21,6 +21,7 @@ CURIOUS, EXPLOITING = 1, 0
 _MAX_INDEX = 4_000_000  # rows for which a look-up table from row to visited state is kept
 _WELL_KNOWN = 10  # tries after which one more surprise at a pair says little,
 _SHARE = 0.02  # and only so many of them, as a share of all repeats so far, are news together
+_MOST_SHIFTS = 64  # of one action that are counted
 _EXACT, _ROUGH = 1e-6, 1e-5  # change, in units of the optimum, at which values count as solved; if counts are noisy
 
 
@@ -50,6 +51,7 @@ class Table:
         self._found: dict[tuple[int, int, int, bool], int] = {}  # edges by state, action, next state and its end
         self._V = np.zeros((2, 64))
         self._shifts: list[dict[int, int]] = [{} for _ in range(actions)]
+        self._first_tries = np.zeros(actions, dtype=np.int64)
         self._repeats = self._surprises = 0
         self._unplanned = 0  # surprises at well-known pairs since they last were news
         self._optimum = 1.0
@@ -81,9 +83,7 @@ class Table:
             return np.zeros(self._actions)
         if head == EXPLOITING and not self._tables.tries[s].any():
             head = CURIOUS
-        settings = self._head(head)
-        A = self._actions
-        return np.array([pair_value(self._tables, s, a, self._V[head], self._gamma, *settings) for a in range(A)])
+        return pair_values(self._tables, s, self._V[head], self._gamma, *self._head(head))
 
     def _head(self, head: int) -> tuple[bool, float, float]:
         """Curious or not, what it hopes for, and by how many imagined visits."""
@@ -165,11 +165,19 @@ class Table:
         return True
 
     def _note_shift(self, action: int, shift: int) -> None:
-        """Learn by how many rows an action usually moves, from pairs tried for the first time."""
+        """Learn by how many rows an action usually moves, from pairs tried for the first time.
+
+        Where there are ever more shifts, one too many takes one count from all others, so that they stay few and one
+        that moves most rows is never lost (Misra and Gries, 1982).
+        """
         seen = self._shifts[action]
-        seen[shift] = seen.get(shift, 0) + 1
-        usual = max(seen, key=lambda key: seen[key])
-        share = 2.0 * seen[usual] / (sum(seen.values()) + 2.0) - 1.0
+        self._first_tries[action] += 1
+        if shift in seen or len(seen) < _MOST_SHIFTS:
+            seen[shift] = seen.get(shift, 0) + 1
+        else:
+            seen = self._shifts[action] = {key: times - 1 for key, times in seen.items() if times > 1}
+        usual = max(seen, key=seen.__getitem__, default=0)
+        share = 2.0 * seen.get(usual, 0) / (int(self._first_tries[action]) + 2.0) - 1.0
         self._tables.shift[action] = usual
         self._tables.trust[action] = max(share, 0.0) if usual != 0 else 0.0
 
@@ -193,9 +201,11 @@ class Table:
             self._tables = _doubled_edges(self._tables)
         t, edge = self._tables, self._edges
         self._edges += 1
-        t.to[edge], t.ends[edge] = to, ends
+        t.to[edge], t.ends[edge], t.action[edge] = to, ends, action
         t.times[edge], t.reward[edge] = 0, 0.0
         t.following[edge] = t.first[s, action]
+        if t.first[s, action] < 0:
+            t.earlier[edge], t.latest[s] = t.latest[s], edge
         t.first[s, action] = edge
         self._found[s, action, to, ends] = edge
         return edge
@@ -235,11 +245,11 @@ class Table:
             "first": t.first[:states].copy(), "tries": t.tries[:states].copy(),
             "final": t.final[:states].copy(), "final_reward": t.final_reward[:states].copy(),
             "V": self._V[:, :states].copy(), "shift": t.shift.copy(), "trust": t.trust.copy(),
-            "shifts": np.array(shifts, dtype=np.int64).reshape(-1, 3),
+            "shifts": np.array(shifts, dtype=np.int64).reshape(-1, 3), "first_tries": self._first_tries.copy(),
             "counters": np.array(counters, dtype=np.int64),
             "scalars": np.array([self._optimum, self._best, self._turn]),
         }  # fmt: skip
-        return state | {name: getattr(t, name)[: self._edges].copy() for name in _EDGE_FIELDS}
+        return state | {name: getattr(t, name)[: self._edges].copy() for name in _SAVED_OF_EDGES}
 
     def load_state_dict(self, state: State) -> None:
         """Go on from `state_dict`; on an error nothing has changed."""
@@ -250,7 +260,7 @@ class Table:
         within("table.to", new["to"], 0, states - 1)
         within("table.first", new["first"], -1, edges - 1)
         within("table.shifts", new["shifts"][:, 0], 0, self._actions - 1)
-        for name in ("tries", "times", "final", "counters"):
+        for name in ("tries", "times", "final", "first_tries", "counters"):
             within(f"table.{name}", new[name], 0, LARGEST_COUNT)
         earlier = (new["following"] >= -1) & (new["following"] < np.arange(edges))
         if edges != int(new["counters"][0]) or not earlier.all() or len(np.unique(new["rows"])) < states:
@@ -268,7 +278,7 @@ class Table:
             tables = _doubled_edges(tables)
         for name in ("first", "tries", "final", "final_reward"):
             getattr(tables, name)[:states] = new[name]
-        for name in _EDGE_FIELDS:
+        for name in _SAVED_OF_EDGES:
             getattr(tables, name)[:edges] = new[name]
         tables.row[:states] = new["rows"]
         tables.shift[:], tables.trust[:] = new["shift"], new["trust"]
@@ -281,9 +291,14 @@ class Table:
         self._shifts = [{} for _ in range(A)]
         for action, shift, times in new["shifts"].tolist():
             self._shifts[action][shift] = times
+        self._first_tries = new["first_tries"]
         pairs = np.divmod(_pairs(new["first"], new["following"]), A)
         edges_to = zip(*(column.tolist() for column in (*pairs, new["to"], new["ends"])), strict=True)
         self._found = {place: edge for edge, place in enumerate(edges_to)}
+        tables.action[:edges] = pairs[1]
+        for edge in np.flatnonzero(new["following"] < 0).tolist():  # the first of their pairs
+            s = pairs[0][edge]
+            tables.earlier[edge], tables.latest[s] = tables.latest[s], edge
         counters = [int(c) for c in new["counters"]]
         self._edges, self._repeats, self._surprises, self._barren = counters[:4]
         self._at, self._settled = counters[4:6], [bool(c) for c in counters[6:8]]
@@ -305,11 +320,12 @@ def _pairs(first: NDArray[np.int64], following: NDArray[np.int64]) -> NDArray[np
 _LAYOUT = {
     "rows": ("i", "S"), "first": ("i", "S", "A"), "tries": ("i", "S", "A"), "final": ("i", "S"),
     "final_reward": ("f", "S"), "V": ("f", 2, "S"), "shift": ("i", "A"), "trust": ("f", "A"),
-    "shifts": ("i", "n", 3), "counters": ("i", 9), "scalars": ("f", 3),
+    "shifts": ("i", "n", 3), "first_tries": ("i", "A"), "counters": ("i", 9), "scalars": ("f", 3),
     "following": ("i", "E"), "to": ("i", "E"), "ends": ("b", "E"), "times": ("i", "E"), "reward": ("f", "E"),
 }  # fmt: skip
-_EDGE_FIELDS = ("following", "to", "ends", "times", "reward")
-_STATE_FIELDS = ("first", "tries", "row", "final", "final_reward")
+_SAVED_OF_EDGES = ("following", "to", "ends", "times", "reward")
+_EDGE_FIELDS = (*_SAVED_OF_EDGES, "action", "earlier")
+_STATE_FIELDS = ("first", "tries", "latest", "row", "final", "final_reward")
 
 
 def _empty(states: int, actions: int, rows: int) -> Tables:
@@ -321,6 +337,9 @@ def _empty(states: int, actions: int, rows: int) -> Tables:
         ends=np.zeros(256, dtype=np.bool_),
         times=np.zeros(256, dtype=np.int64),
         reward=np.zeros(256),
+        action=np.zeros(256, dtype=np.int64),
+        latest=np.full(states, -1),
+        earlier=np.full(256, -1),
         row=np.zeros(states, dtype=np.int64),
         number=np.full(rows if rows <= _MAX_INDEX else 0, -1),
         final=np.zeros(states, dtype=np.int64),

@@ -38,7 +38,7 @@ class TabularExplorer(Explorer):
         Curious episodes without a better return after which the curious head plays every other episode; while no
         positive reward was ever seen, fifty times as many.
     budget
-        Value updates per environment step; an episode's end gets twenty times as many.
+        Value updates per environment step, of up to eight tried pairs each; an episode's end gets twenty times as many.
     """
 
     searches = True

@@ -109,7 +109,8 @@ class ActionCatalogue:
             choices = (flat - self._flatten.low).astype(np.int64)
             return self._cells.ravel(choices)
         flat -= self._centre
-        slack = 1e-6 * np.maximum(self._half_width, np.abs(self._centre))  # float32 rounding of an exact bound
+        # Rounding of an exact bound to the space's dtype.
+        slack = np.maximum(1e-6, 2 * self._flatten.resolution) * np.maximum(self._half_width, np.abs(self._centre))
         outside = np.abs(flat) > self._half_width + slack
         if outside.any():
             env, column = np.argwhere(outside)[0]
