@@ -34,6 +34,7 @@ SPACES: dict[str, tuple[Space, Space]] = {
     "vector, two torques": (spaces.Box(-1.0, 1.0, (2,)), spaces.Box(-1.0, 1.0, (2,), np.float32)),
     "vector, several choices": (spaces.Box(0.0, 1.0, (2,)), spaces.MultiDiscrete([2, 3])),
     "states, discrete": (spaces.Discrete(16), spaces.Discrete(4)),
+    "many numbers": (spaces.Box(-1.0, 1.0, (40,)), spaces.Discrete(2)),
 }
 
 

@@ -33,6 +33,8 @@ def contract(method, **options):
             "choices, choices": (spaces.MultiDiscrete([3, 4]), spaces.MultiDiscrete([2, 2])),
             "switches, torque": (spaces.MultiBinary(3), spaces.Box(-1.0, 1.0, (1,))),
         }
+    if method == "paper":  # its cells are products over the dimensions
+        Contract.spaces = {name: pair for name, pair in SPACES.items() if name != "many numbers"}
     return Contract()
 
 

@@ -320,15 +320,16 @@ class CommitteeExplorer(Explorer):
             "runs": runs_state(self._runs, list(self._members)), "chosen": self._chosen.copy(),
             "lows": np.array(self._lows), "teacher": np.array([self._judged_at, self._model_teaches]),
         }  # fmt: skip
-        parts: dict[str, Any] = {
-            "contest": self._contest,
-            "store": self._store,
-            "returns": self._returns,
-            **self._members,
-        }
-        for name, each in parts.items():
+        parts: dict[str, Any] = {"contest": self._contest, "store": self._store, "returns": self._returns}
+        for name, each in (parts | self._kept()).items():
             state |= prefixed(name, each.state_dict())
         return state
+
+    def _kept(self) -> dict[str, Member]:
+        """The members, and the linear one in any case: whoever plays, it knows where episodes start and how long they
+        are.
+        """
+        return {"linear": self._linear, **self._members}
 
     def _load(self, state: State) -> None:
         if self._table is not None:
@@ -338,7 +339,7 @@ class CommitteeExplorer(Explorer):
         twin._store.load_state_dict(part("store", state), self.actions.n_actions)
         twin._returns.load_state_dict(part("returns", state))
         twin._contest.load_state_dict(alike("contest", part("contest", state), twin._contest.state_dict(), grows=True))
-        for name, member in twin._members.items():
+        for name, member in twin._kept().items():
             member.load_state_dict(part(name, state))
             member.use(self._rng)
         twin._runs = runs_from(state["runs"], list(self._members))
