@@ -113,10 +113,8 @@ class CommitteeExplorer(Explorer):
         """Episodes under way speak for no member."""
         if self._table is not None:
             self._table.reset()
-        for environment, run in self._runs.items():
-            if run.member:
-                self._withdraw(environment, run)
-        self._runs = {}
+        for environment in list(self._runs):
+            self._drop(environment)
         self._returns.restart()
         self._chosen[:] = -1
 
@@ -210,6 +208,7 @@ class CommitteeExplorer(Explorer):
             return
         batch = self._read(Transitions.joined(steps))
         n, ended = len(batch) // len(steps), batch.ended
+        self._follow_environments(n)
         for t in range(0, len(batch), n):
             self._returns.follow_step(batch.rewards[t : t + n], ended[t : t + n])
         self._chosen = np.full(n, -1)
@@ -225,6 +224,7 @@ class CommitteeExplorer(Explorer):
             self._table.steps += len(batch)
             return
         playing, own, n = set(), 0, len(batch)
+        self._follow_environments(n)
         asked = self._chosen.tolist() if len(self._chosen) == n else [-1] * n
         for i, (wanted, done) in enumerate(zip(asked, batch.actions.tolist(), strict=True)):
             run = self._runs.get(i) or self._start(i, batch.flat[i])
@@ -238,6 +238,18 @@ class CommitteeExplorer(Explorer):
         self._take_in(batch, playing)
         for i in range(n):
             self._count(i, self._runs[i], batch, i)
+
+    def _follow_environments(self, n: int) -> None:
+        """Episodes of environments that are no more have no end; nor, where there are others, have those under way."""
+        others = n != self._returns.environments
+        for i in [i for i, run in self._runs.items() if i >= n or (others and run.length)]:
+            self._drop(i)
+
+    def _drop(self, environment: int) -> None:
+        """An episode without an end speaks for no member."""
+        run = self._runs.pop(environment)
+        if run.member:
+            self._withdraw(environment, run)
 
     def _take_in(self, batch: Batch, playing: set[str]) -> None:
         self._contest.follow(batch)
