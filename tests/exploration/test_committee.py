@@ -257,6 +257,41 @@ def test_returns_are_of_whole_episodes_whoever_drives_in_other_environments():
     assert sorted(explorer._contest._recent) == [-20.0] * 2 + [-10.0] * 4
 
 
+def test_episodes_of_a_good_agent_beside_ours_are_booked_to_nobody(monkeypatch):
+    """It agrees with a good member on most steps: who drives must be said."""
+    envs = [gym.make("CartPole-v1") for _ in range(2)]
+    explorer = polaug.make_explorer("committee", envs[0].observation_space, envs[0].action_space)
+    booked, ended = [], [0, 0]
+    monkeypatch.setattr(explorer._contest, "book", lambda name, total, book=explorer._contest.book: (
+        booked.append(total), book(name, total)))  # fmt: skip
+    seen = np.stack([env.reset(seed=i)[0] for i, env in enumerate(envs)])
+    for _ in range(1600):
+        explorer.drive_only(np.array([True, False]))
+        actions = explorer.act(seen)
+        actions[1] = seen[1, 2] + seen[1, 3] > 0
+        answers = [env.step(action) for env, action in zip(envs, actions, strict=True)]
+        then, terminated, truncated = (np.array([answer[k] for answer in answers]) for k in (0, 2, 3))
+        explorer.observe(polaug.Transitions(seen, actions, np.ones(2), then, terminated, truncated))
+        seen = then.copy()
+        for i in np.flatnonzero(terminated | truncated):
+            ended[i] += 1
+            seen[i] = envs[i].reset()[0]
+        assert sum(standing.flying for standing in explorer._contest.standings.values()) <= 1
+    assert ended[1] >= 3
+    assert len(booked) == ended[0]
+    assert len(explorer._contest._recent) == min(sum(ended), 40)  # they still make the scale
+
+
+def test_who_drives_is_said_for_one_step_and_for_all_environments():
+    _, explorer = committee("CartPole-v1")
+    explorer.drive_only(np.array([True]))
+    with pytest.raises(InvalidInputError, match="where"):
+        explorer.act(np.zeros((2, 4), np.float32))
+    assert not explorer._runs
+    explorer.act(np.zeros((2, 4), np.float32))
+    assert sorted(explorer._runs) == [0, 1]
+
+
 def test_steps_of_others_are_the_same_in_bulk_as_one_by_one():
     env, one = committee("CartPole-v1", capacity=400)
     _, bulk = committee("CartPole-v1", capacity=400)

@@ -121,6 +121,13 @@ class Explorer(ABC):
         states = self._states(observations)
         return self.actions.to_environment(self._choose(self._flatten(states), states))
 
+    def drive_only(self, where: BoolArray) -> None:  # noqa: B027 (of use to explorers that judge whole episodes)
+        """Said before `act`, about that call alone: its actions will be taken in these environments (n,) only.
+
+        Somebody else, an agent under training, drives in the others, and may well do the same by chance. `act` still
+        gives an action for each environment; nothing need depend on those that will not be taken.
+        """
+
     def observe(self, transitions: Transitions) -> None:
         """Learn from one step of each environment; the order of environments stays the same from call to call."""
         batch = self._read(transitions)

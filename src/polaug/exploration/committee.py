@@ -10,7 +10,8 @@ rewards does not matter) plus a bonus for few tries; a loser is tried again when
 more rarely if the best does well, and only if the model does not call it hopeless. A member that loses an episode badly
 hands the rest of it to another. Losers do not refit, so a committee costs little more than its best member. Episodes
 that somebody else drives (an agent under training) are learnt from, but speak for no member and cause no refit: whoever
-plays next catches up. For observations that are categories `tabular` does it all.
+plays next catches up; `drive_only` says where, if they drive in some of several environments. For observations that are
+categories `tabular` does it all.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import numpy as np
 
 from polaug.checks import whole
 from polaug.errors import StateError, invalid, unknown
-from polaug.exploration.base import Batch, Explorer, FloatArray, IntArray, Transitions
+from polaug.exploration.base import Batch, BoolArray, Explorer, FloatArray, IntArray, Transitions
 from polaug.exploration.cells import Cells
 from polaug.exploration.contest import Contest
 from polaug.exploration.fitted import Fitted
@@ -104,6 +105,7 @@ class CommitteeExplorer(Explorer):
         self.played: dict[int, str] = {}
         """Whom each environment's last finished episode belonged to at its end."""
         self._chosen = np.zeros(0, dtype=np.int64)  # by the last call of `_choose`, -1 once the step was observed
+        self._driven: BoolArray | None = None  # where the next choice will be followed, if it was said
         self._lows: list[float] = []
         self._lost_below = 0.0
         self._judged_at = 0  # step at which the teacher was last chosen
@@ -117,21 +119,29 @@ class CommitteeExplorer(Explorer):
             self._drop(environment)
         self._returns.restart()
         self._chosen[:] = -1
+        self._driven = None
 
     # -- acting -----------------------------------------------------------------------------------------------------
+
+    def drive_only(self, where: BoolArray) -> None:
+        """Episodes that somebody else drives are given to no member."""
+        self._driven = np.array(where, dtype=np.bool_)
 
     def _choose(self, flat: FloatArray, states: Any) -> IntArray:
         if self._table is not None:
             return self._table._choose(flat, states)
-        chosen = np.empty(len(flat), dtype=np.int64)
-        for i in range(len(flat)):
+        driven, self._driven = self._driven, None
+        if driven is not None and driven.shape != (len(flat),):
+            raise invalid("where", f"must have shape ({len(flat)},), one for each environment", driven, "Say it anew.")
+        chosen = np.full(len(flat), -1, dtype=np.int64)
+        for i in range(len(flat)) if driven is None else driven.nonzero()[0].tolist():
             run = self._runs.get(i)
             if run is None or not run.member:
                 run = self._begin(i, flat[i])
             member = self._members[run.member] if self._model.ready else self._model
             chosen[i] = run.held if self._is_shaken(run) else member.choose(i, flat[i])
-        self._chosen = chosen.copy()
-        return chosen
+        self._chosen = chosen
+        return np.maximum(chosen, 0)
 
     def _is_shaken(self, run: Run) -> bool:
         """A lost episode that nobody can save may be caught in a loop: now and then an action is held for long."""
