@@ -265,6 +265,15 @@ class Explorer(ABC):
         )  # fmt: skip
 
 
+def driving(where: BoolArray | None, n: int) -> Sequence[int]:
+    """The environments, of n, that `drive_only` named; all if it was not said."""
+    if where is None:
+        return range(n)
+    if where.shape != (n,):
+        raise invalid("where", f"must have shape ({n},), one for each environment", where, "Say anew who drives.")
+    return [int(i) for i in where.nonzero()[0]]
+
+
 def _flags(name: str, values: Any, n: int) -> BoolArray:
     flags = np.asarray(values)
     if flags.shape != (n,) or flags.dtype.kind not in "biu":

@@ -24,7 +24,7 @@ import numpy as np
 
 from polaug.checks import whole
 from polaug.errors import StateError, invalid, unknown
-from polaug.exploration.base import Batch, BoolArray, Explorer, FloatArray, IntArray, Transitions
+from polaug.exploration.base import Batch, BoolArray, Explorer, FloatArray, IntArray, Transitions, driving
 from polaug.exploration.cells import Cells
 from polaug.exploration.contest import Contest
 from polaug.exploration.fitted import Fitted
@@ -130,11 +130,9 @@ class CommitteeExplorer(Explorer):
     def _choose(self, flat: FloatArray, states: Any) -> IntArray:
         if self._table is not None:
             return self._table._choose(flat, states)
-        driven, self._driven = self._driven, None
-        if driven is not None and driven.shape != (len(flat),):
-            raise invalid("where", f"must have shape ({len(flat)},), one for each environment", driven, "Say it anew.")
+        where, self._driven = self._driven, None
         chosen = np.full(len(flat), -1, dtype=np.int64)
-        for i in range(len(flat)) if driven is None else driven.nonzero()[0].tolist():
+        for i in driving(where, len(flat)):
             run = self._runs.get(i)
             if run is None or not run.member:
                 run = self._begin(i, flat[i])

@@ -197,6 +197,12 @@ class Imaginer(Member):
         """Whether there is nothing to do but search."""
         return not self._at_stake or (not self._found and self._store.steps < self._lost_until)
 
+    @property
+    def searching(self) -> bool:
+        """Whether returns tell only what the search has cost: nothing good was seen yet, and not every step costs."""
+        dear = self._returns.best_reward < -0.01 * abs(self._returns.worst_reward)
+        return not (self._found or dear)
+
     @one_thread
     def refit(self, *, values: bool) -> None:
         """New laws if they are due, and with `values` a new vision if the laws are newer than it."""
