@@ -1,5 +1,7 @@
 """The committee: it solves what its members can, whatever the units, and its linear policies mean what they say."""
 
+from dataclasses import replace
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -293,19 +295,46 @@ def test_who_drives_is_said_for_one_step_and_for_all_environments():
 
 
 def test_steps_of_others_are_the_same_in_bulk_as_one_by_one():
+    """Also once store and terminal states are full, and what is new takes the place of others at random."""
     env, one = committee("CartPole-v1", capacity=400)
     _, bulk = committee("CartPole-v1", capacity=400)
     steps = []
     for explorer in (one, bulk):
         play(env, explorer, episodes=8)
-    drive(env, one, 350, one.observe)
-    drive(env, bulk, 350, steps.append)
-    bulk.observe_past(steps[:200])
-    bulk.observe_past(steps[200:])
+    drive(env, one, 8000, one.observe)
+    drive(env, bulk, 8000, steps.append)
+    for k in range(0, 8000, 500):
+        bulk.observe_past(steps[k : k + 500])
+    assert one._model.dynamics.replaces(1)
     first, second = one.state_dict(), bulk.state_dict()
     assert sorted(first) == sorted(second)
     for key in first:
         np.testing.assert_array_equal(first[key], second[key], err_msg=key)
+
+
+def test_steps_that_are_not_alike_are_taken_one_by_one():
+    env, one = committee("CartPole-v1")
+    _, bulk = committee("CartPole-v1")
+    steps = []
+    drive(env, one, 20, one.observe)
+    drive(env, bulk, 20, steps.append)
+    lists = [replace(step, observations=step.observations.tolist()) for step in steps]
+    bulk.observe_past([*steps[:7], *lists[7:]])
+    nothing = polaug.Transitions(*(getattr(steps[0], name)[:0] for name in steps[0].__slots__))
+    bulk.observe_past([nothing, nothing])
+    bulk.observe_past([])
+    assert bulk.steps == one.steps
+    assert np.array_equal(bulk._store.states, one._store.states)
+
+
+def test_what_was_stored_before_an_interruption_is_not_shown_again(monkeypatch):
+    env, explorer = committee("CartPole-v1")
+    steps = []
+    drive(env, explorer, 50, steps.append)
+    monkeypatch.setattr(explorer, "_count", lambda *arguments: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        explorer.observe_past(steps)
+    assert explorer.steps == explorer._store.steps == 50
 
 
 def test_while_only_its_search_plays_the_model_teaches():

@@ -73,6 +73,10 @@ class Batch:
     def __len__(self) -> int:
         return len(self.rewards)
 
+    def rows(self, some: slice) -> Batch:
+        """Some of them; states must be arrays."""
+        return Batch(*(getattr(self, name)[some] for name in self.__slots__))
+
     @property
     def ended(self) -> BoolArray:
         """Episodes that ended with this step, for either reason."""

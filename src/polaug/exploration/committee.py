@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -209,22 +210,35 @@ class CommitteeExplorer(Explorer):
 
     def observe_past(self, steps: Sequence[Transitions]) -> None:
         """Read, check and store all at once: most of a step's cost is in the calls, not in the numbers."""
-        alike = len({np.shape(step.observations) if isinstance(step.observations, np.ndarray) else None
-                     for step in steps} - {None}) == 1  # fmt: skip
-        if self._table is not None or not alike:
+        shapes = {np.shape(step.observations) if isinstance(step.observations, np.ndarray) else None for step in steps}
+        shape = shapes.pop() if len(shapes) == 1 else None
+        if self._table is not None or not shape or not shape[0]:
             super().observe_past(steps)
             return
-        batch = self._read(Transitions.joined(steps))
-        n, ended = len(batch) // len(steps), batch.ended
+        batch, n = self._read(Transitions.joined(steps)), shape[0]
         self._follow_environments(n)
+        self._chosen = np.full(n, -1)
+        for first, last in pairwise(self._cuts(batch, n)):
+            self._take_in_past(batch.rows(slice(first, last)), n)
+
+    def _cuts(self, batch: Batch, n: int) -> list[int]:
+        """Where to cut steps of n environments. Store and terminal states draw from one generator: once both are full
+        it must be in the same order as step by step.
+        """
+        ends = batch.terminated.nonzero()[0]
+        if not self._model.dynamics.replaces(len(ends)):
+            return [0, len(batch)]
+        return np.unique([0, *(ends // n + 1) * n, len(batch)]).tolist()
+
+    def _take_in_past(self, batch: Batch, n: int) -> None:
+        ended = batch.ended
         for t in range(0, len(batch), n):
             self._returns.follow_step(batch.rewards[t : t + n], ended[t : t + n])
-        self._chosen = np.full(n, -1)
         self._take_in(batch, set())
+        self.steps += len(batch)  # now: whoever is interrupted later must not be shown it again
         for k in range(len(batch)):
             run = self._runs.get(k % n) or self._start(k % n, batch.flat[k])
             self._count(k % n, run, batch, k)
-        self.steps += len(batch)
 
     def _learn(self, batch: Batch) -> None:
         if self._table is not None:
