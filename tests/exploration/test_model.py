@@ -25,9 +25,7 @@ def step(explorer, seen, then, actions=None, terminated=False, truncated=False):
     """One step at −1; gives what the explorer wanted."""
     wanted = explorer.act(seen)
     ends = (np.full(len(seen), flag) for flag in (terminated, truncated))
-    explorer.observe(
-        polaug.Transitions(seen, wanted if actions is None else actions, -np.ones(len(seen)), then, *ends)
-    )
+    explorer.observe(polaug.Transitions(seen, wanted if actions is None else actions, -np.ones(len(seen)), then, *ends))
     return wanted
 
 

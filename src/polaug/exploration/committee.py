@@ -7,7 +7,8 @@
 
 Each episode goes to the member with the best recent returns (in ranks and in units of their range, so that the scale of
 rewards does not matter) plus a bonus for few tries; a loser is tried again whenever the data have grown enough, ever
-more rarely if the best does well, and only if the model does not call it hopeless. A member that loses an episode badly
+more rarely if the best does well, and only if the model does not call it hopeless. An episode without an end in sight is
+judged by spells. A member that loses an episode badly
 hands the rest of it to another. Losers do not refit, so a committee costs little more than its best member. Episodes
 that somebody else drives (an agent under training) are learnt from, but speak for no member and cause no refit: whoever
 plays next catches up; `drive_only` says where, if they drive in some of several environments. For observations that are
@@ -34,10 +35,11 @@ from polaug.exploration.linear import Linear
 from polaug.exploration.member import Member
 from polaug.exploration.returns import Returns
 from polaug.exploration.run import CALM, Run, runs_from, runs_state
+from polaug.exploration.spells import Spells
 from polaug.exploration.store import Store
 from polaug.exploration.tabular import TabularExplorer
 from polaug.features.spaces import Flattener, Space
-from polaug.state import State, alike, fitting, part, prefixed, within
+from polaug.state import LARGEST_COUNT, Layout, State, alike, fitting, part, prefixed, within
 
 MEMBERS = ("model", "fitted", "linear", "cells")
 _MAX_TABLE = 1_000_000  # different observations up to which they are counted one by one
@@ -107,6 +109,7 @@ class CommitteeExplorer(Explorer):
         """Whom each environment's last finished episode belonged to at its end."""
         self._chosen = np.zeros(0, dtype=np.int64)  # by the last call of `_choose`, -1 once the step was observed
         self._driven: BoolArray | None = None  # where the next choice will be followed, if it was said
+        self._spells = Spells()
         self._lows: list[float] = []
         self._lost_below = 0.0
         self._judged_at = 0  # step at which the teacher was last chosen
@@ -286,6 +289,8 @@ class CommitteeExplorer(Explorer):
         run.length += 1
         if batch.terminated[row] or batch.truncated[row]:
             self._end(environment, run, cut=bool(batch.truncated[row] and not batch.terminated[row]))
+        elif run.length >= self._spells.longest:
+            self._end_spell(environment, run, batch.next_flat[row])
         elif self._falls_back(run):
             run.fallen = run.length
         elif self._is_lost(run):
@@ -312,9 +317,28 @@ class CommitteeExplorer(Explorer):
         self._give(environment, run, heir)
 
     def _end(self, environment: int, run: Run, cut: bool) -> None:
-        del self._runs[environment]
+        length = run.before + run.length
         self.played[environment] = run.member
-        self._linear.ended(run.length, cut)
+        self._linear.ended(length, cut)
+        self._spells.ended(length)
+        if not run.before or (length > self._spells.longest and not cut):
+            del self._runs[environment]
+            self._judge(environment, run)
+            return
+        self._drop(environment)  # a spell that was cut short
+        if length <= self._spells.longest:  # from now on such episodes are whole
+            self._contest.forget()
+            self._lows, self._lost_below = [], 0.0
+            self._contest.ended(run.earned + run.total, run.own)
+
+    def _end_spell(self, environment: int, run: Run, flat: FloatArray) -> None:
+        """The episode goes on from `flat` (d,): its member is judged by this much, and the next one chosen."""
+        self._linear.ended(run.length, cut=True)
+        self._judge(environment, run)
+        rest = self._start(environment, flat)
+        rest.before, rest.earned = run.before + run.length, run.earned + run.total
+
+    def _judge(self, environment: int, run: Run) -> None:
         self._contest.ended(run.total, run.own)
         if not run.member:
             return
@@ -352,7 +376,8 @@ class CommitteeExplorer(Explorer):
             return prefixed("table", self._table.state_dict())
         state: State = {
             "runs": runs_state(self._runs, list(self._members)), "chosen": self._chosen.copy(),
-            "lows": np.array(self._lows), "teacher": np.array([self._judged_at, self._model_teaches]),
+            "lows": np.array(self._lows), "lengths": np.array(self._spells.lengths, dtype=np.int64),
+            "teacher": np.array([self._judged_at, self._model_teaches]),
         }  # fmt: skip
         parts: dict[str, Any] = {"contest": self._contest, "store": self._store, "returns": self._returns}
         for name, each in (parts | self._kept()).items():
@@ -381,12 +406,20 @@ class CommitteeExplorer(Explorer):
         for environment, run in twin._runs.items():
             if run.member and not twin._members[run.member].plays(environment):
                 raise StateError(f"runs: {run.member} does not play environment {environment}. The state is damaged.")
-        own = fitting("committee", state, {"chosen": ("i", "n"), "lows": ("f", "m"), "teacher": ("i", 2)})
+        layout: dict[str, Layout] = {
+            "chosen": ("i", "n"),
+            "lows": ("f", "m"),
+            "lengths": ("i", "k"),
+            "teacher": ("i", 2),
+        }
+        own = fitting("committee", state, layout)
+        within("lengths", own["lengths"], 0, LARGEST_COUNT)
+        twin._spells = Spells(own["lengths"].tolist())
         twin._chosen, twin._lows = own["chosen"], own["lows"].tolist()
         twin._lost_below = _LOST * float(np.quantile(twin._lows, 0.25)) if twin._lows else 0.0
         twin._judged_at, twin._model_teaches = int(own["teacher"][0]), bool(own["teacher"][1])
-        for name in ("_store", "_returns", "_model", "_linear", "_members", "_contest", "_runs", "_chosen", "_lows",
-                     "_lost_below", "_judged_at", "_model_teaches"):  # fmt: skip
+        for name in ("_store", "_returns", "_model", "_linear", "_members", "_contest", "_runs", "_chosen", "_spells",
+                     "_lows", "_lost_below", "_judged_at", "_model_teaches"):  # fmt: skip
             setattr(self, name, getattr(twin, name))
 
 
