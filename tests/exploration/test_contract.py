@@ -44,6 +44,23 @@ def test_explorer_keeps_the_contract(method, test):
     getattr(contract(method), test)()
 
 
+@pytest.mark.parametrize("method", ["tabular", "model", "optimistic", "committee", "paper", "epsilon_z"])
+def test_a_reset_that_does_nothing_breaks_the_contract(method):
+    kept = contract(method)
+    make = kept.make
+
+    def without_reset(*arguments):
+        explorer = make(*arguments)
+        explorer.reset = lambda: None
+        return explorer
+
+    kept.make = without_reset
+    with pytest.raises(AssertionError, match="reset"):
+        kept.test_who_notices_ends_notices_a_reset()
+    kept.follows_episodes = False
+    kept.test_who_notices_ends_notices_a_reset()
+
+
 @pytest.mark.parametrize("method", sorted(set(METHODS) - CATEGORIES_ONLY))
 def test_explorer_with_features_is_saved_and_loaded(method):
     images = contract(method, features=brightness)

@@ -7,12 +7,11 @@
 
 Each episode goes to the member with the best recent returns (in ranks and in units of their range, so that the scale of
 rewards does not matter) plus a bonus for few tries; a loser is tried again whenever the data have grown enough, ever
-more rarely if the best does well, and only if the model does not call it hopeless. An episode without an end in sight is
-judged by spells. A member that loses an episode badly
-hands the rest of it to another. Losers do not refit, so a committee costs little more than its best member. Episodes
-that somebody else drives (an agent under training) are learnt from, but speak for no member and cause no refit: whoever
-plays next catches up; `drive_only` says where, if they drive in some of several environments. For observations that are
-categories `tabular` does it all.
+more rarely if the best does well, and only if the model does not call it hopeless. Very long episodes are played in
+spells, each with a choice of its own. A member that loses an episode badly hands the rest of it to another. Losers do
+not refit, so a committee costs little more than its best member. Episodes that somebody else drives (an agent under
+training) are learnt from, but speak for no member and cause no refit: whoever plays next catches up. `drive_only` says
+where they do, if there are several environments. For observations that are categories `tabular` does it all.
 """
 
 from __future__ import annotations
