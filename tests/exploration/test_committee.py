@@ -220,6 +220,19 @@ def test_policies_survive_a_change_of_units():
     np.testing.assert_allclose(linear.values(states), before, atol=1e-9)
 
 
+def test_policies_are_searched_for_from_the_start_of_their_own_environment(monkeypatch):
+    env, explorer = committee("CartPole-v1")
+    play(env, explorer, episodes=8)
+    linear, searched = explorer._linear, []
+    monkeypatch.setattr(linear, "search", lambda start, search=linear.search: (searched.append(start), search(start)))
+    starts = np.random.default_rng(0).normal(scale=0.05, size=(2, 4))
+    for environment, start in enumerate(starts):
+        linear.started(environment, start)
+    for environment in range(2):
+        linear.begin(environment)
+    assert np.array_equal(searched, starts)
+
+
 def drive(env, explorer, steps, observe, seed=0):
     """Somebody else drives at random; `observe` gets each step."""
     rng = np.random.default_rng(seed)

@@ -166,7 +166,7 @@ class CommitteeExplorer(Explorer):
         self._members[member].begin(environment)
 
     def _start(self, environment: int, flat: FloatArray) -> Run:
-        self._linear.started(flat)
+        self._linear.started(environment, flat)
         self._runs[environment] = Run("")
         return self._runs[environment]
 
@@ -230,7 +230,7 @@ class CommitteeExplorer(Explorer):
         ends = batch.terminated.nonzero()[0]
         if not self._model.dynamics.replaces(len(ends)):
             return [0, len(batch)]
-        return np.unique([0, *(ends // n + 1) * n, len(batch)]).tolist()
+        return sorted({0, *((ends // n + 1) * n).tolist(), len(batch)})
 
     def _take_in_past(self, batch: Batch, n: int) -> None:
         ended = batch.ended
