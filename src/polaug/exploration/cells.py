@@ -31,7 +31,6 @@ _GROWN = 1.1  # times the range: the grid is laid anew
 class Cells(Member):
     """Counts on a grid, laid when it is first asked and again whenever the range seen has grown."""
 
-    name = "cells"
     _SAVED = ("_low", "_width", "_across", "_seen", "_heads", "_laid")
 
     def __init__(self, store: Store, n_actions: int, returns: Returns, seed: int) -> None:

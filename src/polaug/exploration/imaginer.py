@@ -31,7 +31,6 @@ _IDLE, _ASTRAY = 200, 1000  # first steps of an episode that all paid the same: 
 class Imaginer(Member):
     """Dynamics, the visions solved on them, and when to refit."""
 
-    name = "model"
     _SAVED = ("_fit_at", "_stale", "_ended", "_held", "_left", "_toll", "_usual", "_alike", "_asked", "_lost_until",
               "_calm")  # fmt: skip
 
