@@ -130,13 +130,14 @@ def within(what: str, numbers: Any, least: int, most: int) -> None:
 
 
 def write_arrays(file: IO[bytes], state: Mapping[str, NDArray[Any]]) -> None:
-    """Write arrays that can be read without pickle. Older NumPys do not know `allow_pickle` here: they would store it as
-    one more array.
+    """Write arrays that can be read without pickle. Older NumPys do not know `allow_pickle` here, and would store it
+    as one more array.
     """
     for name, array in state.items():
         if np.asarray(array).dtype.hasobject:
             raise StateError(f"{name}: must be numbers or text, got objects. Leave it out of the state.")
-    np.savez_compressed(file, **state)
+    arrays: dict[str, Any] = dict(state)
+    np.savez_compressed(file, **arrays)
 
 
 def save_state(path: str | os.PathLike[str], state: Mapping[str, NDArray[Any]]) -> None:

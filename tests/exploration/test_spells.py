@@ -14,7 +14,7 @@ def build():
 
 
 def play(explorer, steps, end=None, seed=0):
-    """So many steps of one environment, at 0 or −1 each; the last one is the `end`. Gives the actions and the return."""
+    """Steps of one environment, at 0 or −1 each; the last one is the `end`. Gives the actions and the return."""
     rng, actions, total = np.random.default_rng(seed), [], 0.0
     for t in range(steps):
         seen, then = rng.uniform(-1, 1, (2, 1, 2)).astype(np.float32)

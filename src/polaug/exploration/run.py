@@ -53,16 +53,9 @@ def runs_from(rows: NDArray[Any], members: Sequence[str]) -> dict[int, Run]:
         raise StateError(f"runs: must have {_COLUMNS} columns, got the shape {rows.shape}. The state is damaged.")
     names = [*members, ""]
     within("runs, member", rows[:, 1], 0, len(members))
-    return {
-        int(r[0]): Run(
-            names[int(r[1])],
-            float(r[2]),
-            float(r[3]),
-            int(r[4]),
-            bool(r[5]),
-            bool(r[6]),
-            *(int(n) for n in r[7:12]),
-            float(r[12]),
-        )  # fmt: skip
-        for r in rows
-    }
+    kinds = (float, float, int, bool, bool, int, int, int, int, int, float)  # of the fields after the member
+    runs = {}
+    for row in rows:
+        values: list[Any] = [kind(number) for kind, number in zip(kinds, row[2:], strict=True)]
+        runs[int(row[0])] = Run(names[int(row[1])], *values)
+    return runs

@@ -99,8 +99,7 @@ class Table:
         return int(best[rng.integers(len(best))])
 
     def known_pairs(self, row: int) -> FloatArray:
-        """Q(s, ·) by what was tried here, what was not is worth less than the worst that was seen; where nothing was, by
-        hope.
+        """Q(s, ·) by what was tried here, what was not is worth less than all that was; where nothing was, by hope.
 
         The worst return is not enough: returns end with the episode, values go on where it was only cut short.
         """
