@@ -42,3 +42,18 @@ def test_a_file_cut_anywhere_is_refused(tmp_path):
     for length in range(0, len(whole) - 1, 7):
         (tmp_path / "cut.npz").write_bytes(whole[:length])
         assert opened(tmp_path / "cut.npz") is None
+
+
+def test_only_what_is_in_the_state_is_written_by_older_numpys_too(tmp_path, monkeypatch):
+    """They store every keyword as an array."""
+    monkeypatch.setattr(np, "savez_compressed", lambda file, **arrays: np.savez(file, **{"": sorted(arrays)}))
+    save_state(tmp_path / "whole.npz", SAVED)
+    assert list(load_state(tmp_path / "whole.npz")[""]) == sorted(SAVED)
+
+
+def test_objects_are_refused_before_anything_is_written(tmp_path):
+    save_state(tmp_path / "whole.npz", SAVED)
+    with pytest.raises(StateError, match="odd"):
+        save_state(tmp_path / "whole.npz", SAVED | {"odd": np.array([{}], dtype=object)})
+    assert [path.name for path in tmp_path.iterdir()] == ["whole.npz"]
+    assert load_state(tmp_path / "whole.npz").keys() == SAVED.keys()

@@ -13,7 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,6 +129,17 @@ def within(what: str, numbers: Any, least: int, most: int) -> None:
         )
 
 
+def write_arrays(file: IO[bytes], state: Mapping[str, NDArray[Any]]) -> None:
+    """Write arrays that can be read without pickle. Older NumPys do not know `allow_pickle` here, and would store it
+    as one more array.
+    """
+    for name, array in state.items():
+        if np.asarray(array).dtype.hasobject:
+            raise StateError(f"{name}: must be numbers or text, got objects. Leave it out of the state.")
+    arrays: dict[str, Any] = dict(state)
+    np.savez_compressed(file, **arrays)
+
+
 def save_state(path: str | os.PathLike[str], state: Mapping[str, NDArray[Any]]) -> None:
     """Write `state` to `path` whole or not at all: an existing file survives a crash half-way."""
     target = Path(path)
@@ -136,7 +147,7 @@ def save_state(path: str | os.PathLike[str], state: Mapping[str, NDArray[Any]]) 
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **state)
+            write_arrays(file, state)
         Path(temporary).chmod(0o644)  # others may read it, as any file; temporary ones are private
         Path(temporary).replace(target)
     except BaseException:

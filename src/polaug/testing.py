@@ -13,6 +13,7 @@ import copy
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
@@ -34,6 +35,9 @@ SPACES: dict[str, tuple[Space, Space]] = {
     "vector, two torques": (spaces.Box(-1.0, 1.0, (2,)), spaces.Box(-1.0, 1.0, (2,), np.float32)),
     "vector, several choices": (spaces.Box(0.0, 1.0, (2,)), spaces.MultiDiscrete([2, 3])),
     "states, discrete": (spaces.Discrete(16), spaces.Discrete(4)),
+    "choices not from 0, torque": (spaces.MultiDiscrete([3, 4], start=[1, -2]), spaces.Box(-1.0, 1.0, (1,))),
+    "a grid of whole numbers, switches": (spaces.Box(-5, 5, (2, 2), np.int32), spaces.MultiBinary(2)),
+    "many numbers": (spaces.Box(-1.0, 1.0, (40,)), spaces.Discrete(2)),
 }
 
 
@@ -73,6 +77,8 @@ class ExplorerContract(ABC):
     """What every explorer promises."""
 
     steps = 120
+    follows_episodes: ClassVar[bool] = True
+    """False for explorers that count ends of episodes but keep nothing of those under way: `reset` may do nothing."""
     spaces: ClassVar[dict[str, tuple[Space, Space]]] = SPACES
 
     @abstractmethod
@@ -192,6 +198,22 @@ class ExplorerContract(ABC):
                 self.play(explorer, rollout, 30)
                 explorer.reset()
 
+    def test_who_notices_ends_notices_a_reset(self) -> None:
+        """If it matters where an episode ends, something of it is kept while it is under way, and must be forgotten."""
+        for explorer, rollout in self.each():
+            self.play(explorer, rollout, 30)
+            step = rollout.step(explorer.act(rollout.observations))
+            before, after = explorer.state_dict(), []
+            for cut in (False, True):
+                twin = self.make(explorer.observation_space, explorer.action_space, 0)
+                twin.load_state_dict(before)
+                ends = {"terminated": np.zeros(rollout.n, dtype=bool), "truncated": np.full(rollout.n, cut)}
+                twin.observe(replace(step, **ends))
+                after.append(twin.state_dict())
+            explorer.reset()
+            forgets = not states_equal(before, explorer.state_dict())
+            assert forgets or not self.follows_episodes or states_equal(*after), "reset() does nothing"
+
     def test_foreign_and_damaged_states_are_refused(self) -> None:
         """A state of another environment, of an older explorer with a part missing, and a file cut short."""
         made = [explorer for explorer, rollout in self.each() if self.play(explorer, rollout, 40)]
@@ -242,7 +264,7 @@ def _faults(good: Transitions, explorer: Explorer) -> Iterator[dict[str, Any]]:
         broken[1, 0] = np.nan
         yield {"observations": broken}
         yield {"next_observations": broken}
-    else:
+    elif not isinstance(explorer.observation_space, spaces.Box):  # whose bounds are often wrong, and not enforced
         yield {"next_observations": observations.astype(np.int64) + 10_000}
     yield {"next_observations": observations[:1]}
     yield {"actions": np.asarray(good.actions)[:1]}

@@ -1,5 +1,7 @@
 """The committee: it solves what its members can, whatever the units, and its linear policies mean what they say."""
 
+from dataclasses import replace
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -263,6 +265,19 @@ def test_policies_survive_a_change_of_units():
     np.testing.assert_allclose(linear.values(states), before, atol=1e-9)
 
 
+def test_policies_are_searched_for_from_the_start_of_their_own_environment(monkeypatch):
+    env, explorer = committee("CartPole-v1")
+    play(env, explorer, episodes=8)
+    linear, searched = explorer._linear, []
+    monkeypatch.setattr(linear, "search", lambda start, search=linear.search: (searched.append(start), search(start)))
+    starts = np.random.default_rng(0).normal(scale=0.05, size=(2, 4))
+    for environment, start in enumerate(starts):
+        linear.started(environment, start)
+    for environment in range(2):
+        linear.begin(environment)
+    assert np.array_equal(searched, starts)
+
+
 def drive(env, explorer, steps, observe, seed=0):
     """Somebody else drives at random; `observe` gets each step."""
     rng = np.random.default_rng(seed)
@@ -302,20 +317,82 @@ def test_returns_are_of_whole_episodes_whoever_drives_in_other_environments():
     assert sorted(explorer._contest._recent) == [-20.0] * 2 + [-10.0] * 4
 
 
+def test_episodes_of_a_good_agent_beside_ours_are_booked_to_nobody(monkeypatch):
+    """It agrees with a good member on most steps: who drives must be said."""
+    envs = [gym.make("CartPole-v1") for _ in range(2)]
+    explorer = polaug.make_explorer("committee", envs[0].observation_space, envs[0].action_space)
+    booked, ended = [], [0, 0]
+    monkeypatch.setattr(explorer._contest, "book", lambda name, total, book=explorer._contest.book: (
+        booked.append(total), book(name, total)))  # fmt: skip
+    seen = np.stack([env.reset(seed=i)[0] for i, env in enumerate(envs)])
+    for _ in range(1600):
+        explorer.drive_only(np.array([True, False]))
+        actions = explorer.act(seen)
+        actions[1] = seen[1, 2] + seen[1, 3] > 0
+        answers = [env.step(action) for env, action in zip(envs, actions, strict=True)]
+        then, terminated, truncated = (np.array([answer[k] for answer in answers]) for k in (0, 2, 3))
+        explorer.observe(polaug.Transitions(seen, actions, np.ones(2), then, terminated, truncated))
+        seen = then.copy()
+        for i in np.flatnonzero(terminated | truncated):
+            ended[i] += 1
+            seen[i] = envs[i].reset()[0]
+        assert sum(standing.flying for standing in explorer._contest.standings.values()) <= 1
+    assert ended[1] >= 3
+    assert len(booked) == ended[0]
+    assert len(explorer._contest._recent) == min(sum(ended), 40)  # they still make the scale
+
+
+def test_who_drives_is_said_for_one_step_and_for_all_environments():
+    _, explorer = committee("CartPole-v1")
+    explorer.drive_only(np.array([True]))
+    with pytest.raises(InvalidInputError, match="where"):
+        explorer.act(np.zeros((2, 4), np.float32))
+    assert not explorer._runs
+    explorer.act(np.zeros((2, 4), np.float32))
+    assert sorted(explorer._runs) == [0, 1]
+
+
 def test_steps_of_others_are_the_same_in_bulk_as_one_by_one():
+    """Also once store and terminal states are full, and what is new takes the place of others at random."""
     env, one = committee("CartPole-v1", capacity=400)
     _, bulk = committee("CartPole-v1", capacity=400)
     steps = []
     for explorer in (one, bulk):
         play(env, explorer, episodes=8)
-    drive(env, one, 350, one.observe)
-    drive(env, bulk, 350, steps.append)
-    bulk.observe_past(steps[:200])
-    bulk.observe_past(steps[200:])
+    drive(env, one, 8000, one.observe)
+    drive(env, bulk, 8000, steps.append)
+    for k in range(0, 8000, 500):
+        bulk.observe_past(steps[k : k + 500])
+    assert one._model.dynamics.replaces(1)
     first, second = one.state_dict(), bulk.state_dict()
     assert sorted(first) == sorted(second)
     for key in first:
         np.testing.assert_array_equal(first[key], second[key], err_msg=key)
+
+
+def test_steps_that_are_not_alike_are_taken_one_by_one():
+    env, one = committee("CartPole-v1")
+    _, bulk = committee("CartPole-v1")
+    steps = []
+    drive(env, one, 20, one.observe)
+    drive(env, bulk, 20, steps.append)
+    lists = [replace(step, observations=step.observations.tolist()) for step in steps]
+    bulk.observe_past([*steps[:7], *lists[7:]])
+    nothing = polaug.Transitions(*(getattr(steps[0], name)[:0] for name in steps[0].__slots__))
+    bulk.observe_past([nothing, nothing])
+    bulk.observe_past([])
+    assert bulk.steps == one.steps
+    assert np.array_equal(bulk._store.states, one._store.states)
+
+
+def test_what_was_stored_before_an_interruption_is_not_shown_again(monkeypatch):
+    env, explorer = committee("CartPole-v1")
+    steps = []
+    drive(env, explorer, 50, steps.append)
+    monkeypatch.setattr(explorer, "_count", lambda *arguments: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        explorer.observe_past(steps)
+    assert explorer.steps == explorer._store.steps == 50
 
 
 def test_while_only_its_search_plays_the_model_teaches():

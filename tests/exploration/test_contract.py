@@ -33,6 +33,8 @@ def contract(method, **options):
             "choices, choices": (spaces.MultiDiscrete([3, 4]), spaces.MultiDiscrete([2, 2])),
             "switches, torque": (spaces.MultiBinary(3), spaces.Box(-1.0, 1.0, (1,))),
         }
+    if method == "paper":  # its cells are products over the dimensions
+        Contract.spaces = {name: pair for name, pair in SPACES.items() if name != "many numbers"}
     return Contract()
 
 
@@ -40,6 +42,23 @@ def contract(method, **options):
 @pytest.mark.parametrize("test", TESTS)
 def test_explorer_keeps_the_contract(method, test):
     getattr(contract(method), test)()
+
+
+@pytest.mark.parametrize("method", ["tabular", "model", "optimistic", "committee", "paper", "epsilon_z"])
+def test_a_reset_that_does_nothing_breaks_the_contract(method):
+    kept = contract(method)
+    make = kept.make
+
+    def without_reset(*arguments):
+        explorer = make(*arguments)
+        explorer.reset = lambda: None
+        return explorer
+
+    kept.make = without_reset
+    with pytest.raises(AssertionError, match="reset"):
+        kept.test_who_notices_ends_notices_a_reset()
+    kept.follows_episodes = False
+    kept.test_who_notices_ends_notices_a_reset()
 
 
 @pytest.mark.parametrize("method", sorted(set(METHODS) - CATEGORIES_ONLY))

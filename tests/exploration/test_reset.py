@@ -22,15 +22,15 @@ def build(name):
     return polaug.make_explorer(name, space, spaces.Discrete(2), seed=0, **options)
 
 
-def play(explorer, steps, ends):
-    """`steps` of two environments at −1 each, whose last one `ends` them."""
+def play(explorer, steps, ends, n=2):
+    """`steps` of n environments at −1 each, whose last one `ends` them."""
     space = explorer.observation_space
     space.seed(0)
     for t in range(steps):
-        seen, then = (np.stack([space.sample() for _ in range(2)]) for _ in range(2))
-        over = np.full(2, ends and t == steps - 1)
+        seen, then = (np.stack([space.sample() for _ in range(n)]) for _ in range(2))
+        over = np.full(n, ends and t == steps - 1)
         actions = explorer.act(seen)
-        explorer.observe(polaug.Transitions(seen, actions, np.full(2, -1.0), then, over, np.zeros(2, bool)))
+        explorer.observe(polaug.Transitions(seen, actions, np.full(n, -1.0), then, over, np.zeros(n, bool)))
 
 
 @pytest.mark.parametrize("name", FOLLOWING)
@@ -55,6 +55,30 @@ def test_a_cut_episode_of_the_committee_is_nobodys():
     assert {name: standing.plays for name, standing in standings.items()} == plays
     assert all(standing.flying == 0 for standing in standings.values())
     assert not explorer._linear._playing
+
+
+def test_another_number_of_environments_leaves_no_episode_under_way():
+    explorer = build("committee")
+    for _ in range(4):
+        play(explorer, 30, ends=True)
+    play(explorer, 7, ends=False, n=4)
+    play(explorer, 10, ends=True, n=1)
+    assert list(explorer._runs) == []
+    assert all(standing.flying == 0 for standing in explorer._contest.standings.values())
+    assert min(explorer._contest._recent) == -30.0
+    assert explorer._contest._recent[-1] == -10.0  # and not with the seven steps of before
+
+
+def test_a_look_at_other_states_is_no_episode():
+    explorer = build("committee")
+    for _ in range(4):
+        play(explorer, 30, ends=True)
+    play(explorer, 7, ends=False)
+    explorer.act(np.zeros((5, 2), np.float32))
+    explorer.act(np.zeros((1, 2), np.float32))
+    play(explorer, 3, ends=True)
+    assert all(standing.flying == 0 for standing in explorer._contest.standings.values())
+    assert explorer._contest._recent[-2:] == [-10.0] * 2
 
 
 def test_a_committee_that_counts_categories_resets_its_table():

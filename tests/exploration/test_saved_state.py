@@ -26,6 +26,22 @@ def test_how_numbers_are_printed_does_not_matter():
         polaug.make_explorer("random", CAR, ACTIONS).load_state_dict(state)
 
 
+def test_a_committee_without_the_linear_member_goes_on_from_its_state():
+    """Starts of episodes and their length are known to it alone; without them the model has nowhere to start from."""
+    explorer = trained("committee", steps=150, members=("model", "fitted"))
+    resumed = polaug.make_explorer("committee", CAR, ACTIONS, seed=5, members=("model", "fitted"))
+    resumed.load_state_dict(explorer.state_dict())
+    taken = []
+    for each in (explorer, resumed):
+        each.reset()  # or else the first step notes a start
+        each._contest.standings["fitted"].last = 1  # it is due: is it hopeless?
+        rollout = Rollout(CAR, 2, 9)
+        for _ in range(100):
+            taken.append(each.act(rollout.observations))
+            each.observe(rollout.step(taken[-1]))
+    assert np.array_equal(taken[:100], taken[100:])
+
+
 OTHERWISE = {
     "a shape": lambda array: np.zeros((7, 5, 3, 2), array.dtype),
     "a text": lambda array: np.array(["x"] * 3),

@@ -39,6 +39,21 @@ def test_the_cliff_is_walked_along_the_shortest_path(seed):
     assert np.median(returns[-10:]) == -13.0
 
 
+@pytest.mark.parametrize("untried", range(3))
+@pytest.mark.parametrize("reward", [-1.0, 0.0])
+def test_what_is_taught_is_no_action_that_was_never_tried(untried, reward):
+    """Returns are of 20 steps, values go on after them: the worst return would look good."""
+    explorer = polaug.make_explorer("tabular", spaces.Discrete(5), spaces.Discrete(3), seed=0)
+    rng, state = np.random.default_rng(0), 0
+    for t in range(600):
+        walks = int(rng.integers(2))
+        action, then, cut = [a for a in range(3) if a != untried][walks], (state + 1 + walks) % 5, t % 20 == 19
+        step = (np.array([state]), np.array([action]), np.array([reward]), np.array([then]))
+        explorer.observe(polaug.Transitions(*step, np.array([False]), np.array([cut])))
+        state = 0 if cut else then
+    assert not (explorer.greedy(np.arange(5)) == untried).any()
+
+
 def test_the_lake_is_crossed_on_the_shortest_path():
     result = explore("FrozenLake8x8", "tabular", episodes=40)
     assert min(episode.length for episode in result.episodes if episode.return_ == 1.0) == 14

@@ -66,6 +66,21 @@ def test_the_explorer_sees_raw_transitions_of_either_actor(cls, continuous, norm
     assert truncations > 0
 
 
+@pytest.mark.parametrize("cls", [PPO, DQN])
+def test_the_explorer_is_told_where_it_drives(cls, corridor, guide):
+    told = []
+
+    class Told(guide):
+        def drive_only(self, where):
+            told.append(where)
+
+    options = {"n_steps": 32} if cls is PPO else {"buffer_size": 1000, "learning_starts": 20}
+    env, settings = make_vec_env(corridor, 2), Augmentation(Told, explorer_options={"wrong": True}, patience=60)
+    model = augment(cls)("MlpPolicy", env, augmentation=settings, **options, **small()).learn(384)
+    assert sum(where.sum() for where in told) == model._polaug.handover.explorer_steps
+    assert any(where.sum() == 1 for where in told)
+
+
 @pytest.mark.parametrize("continuous", [False, True])
 def test_stored_log_probability_and_value_are_of_the_action_taken(continuous, corridor, guide):
     env = make_vec_env(lambda: corridor(continuous), 3)

@@ -73,6 +73,10 @@ class Batch:
     def __len__(self) -> int:
         return len(self.rewards)
 
+    def rows(self, some: slice) -> Batch:
+        """Some of them; states must be arrays."""
+        return Batch(*(getattr(self, name)[some] for name in self.__slots__))
+
     @property
     def ended(self) -> BoolArray:
         """Episodes that ended with this step, for either reason."""
@@ -120,6 +124,13 @@ class Explorer(ABC):
         """Actions (n, ...) of the action space for n observations."""
         states = self._states(observations)
         return self.actions.to_environment(self._choose(self._flatten(states), states))
+
+    def drive_only(self, where: BoolArray) -> None:  # noqa: B027 (of use to explorers that judge whole episodes)
+        """Said before `act`, about that call alone: its actions will be taken in these environments (n,) only.
+
+        Somebody else, an agent under training, drives in the others, and may well do the same by chance. `act` still
+        gives an action for each environment; nothing need depend on those that will not be taken.
+        """
 
     def observe(self, transitions: Transitions) -> None:
         """Learn from one step of each environment; the order of environments stays the same from call to call."""
@@ -256,6 +267,15 @@ class Explorer(ABC):
             _flags("terminated", transitions.terminated, n), _flags("truncated", transitions.truncated, n),
             states, next_states,
         )  # fmt: skip
+
+
+def driving(where: BoolArray | None, n: int) -> Sequence[int]:
+    """The environments, of n, that `drive_only` named; all if it was not said."""
+    if where is None:
+        return range(n)
+    if where.shape != (n,):
+        raise invalid("where", f"must have shape ({n},), one for each environment", where, "Say anew who drives.")
+    return [int(i) for i in where.nonzero()[0]]
 
 
 def _flags(name: str, values: Any, n: int) -> BoolArray:

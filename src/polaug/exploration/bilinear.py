@@ -129,12 +129,16 @@ class Group:
                 self._gram[0] += sign * (both.T @ both)
 
     def factor(self) -> None:
-        """Cholesky factors of the Gram matrix plus ridge."""
+        """Cholesky factors of the Gram matrix plus ridge; more of it where rounding has left the sum indefinite."""
         self._factors = []
         for block in self._gram:
-            system = block.copy()
-            system[np.diag_indices(len(system))] += self._ridge
-            self._factors.append(lapack.dpotrf(system, lower=1, overwrite_a=1, clean=0)[0])
+            ridge, failed = self._ridge, 1
+            while failed and ridge < np.inf:
+                system = block.copy()
+                system[np.diag_indices(len(system))] += ridge
+                factor, failed = lapack.dpotrf(system, lower=1, overwrite_a=1, clean=0)
+                ridge *= 10.0
+            self._factors.append(factor)
 
     def uncertainty(self, z: FloatArray) -> FloatArray:
         """√(ridge φᵀΛ⁻¹φ / φᵀφ) (n,) of the least known action at scaled states z (n, d): 1 where nothing was seen."""

@@ -35,7 +35,6 @@ class Cells(Member):
     `bounds`, the lowest and highest whole numbers (d,) there are, make it one of a cell for each.
     """
 
-    name = "cells"
     _SAVED = ("_low", "_width", "_across", "_seen", "_heads", "_laid")
 
     def __init__(

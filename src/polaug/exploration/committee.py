@@ -7,24 +7,26 @@
 
 Each episode goes to the member with the best recent returns (in ranks and in units of their range, so that the scale of
 rewards does not matter) plus a bonus for few tries; a loser is tried again whenever the data have grown enough, ever
-more rarely if the best does well, and only if the model does not call it hopeless. A member that loses an episode badly
-hands the rest of it to another. Losers do not refit, so a committee costs little more than its best member. Episodes
-that somebody else drives (an agent under training) are learnt from, but speak for no member and cause no refit: whoever
-plays next catches up. For observations that are categories `tabular` does it all, unless they are very many
-combinations of several positions: those are read as numbers.
+more rarely if the best does well, and only if the model does not call it hopeless. Very long episodes are played in
+spells, each with a choice of its own. A member that loses an episode badly hands the rest of it to another. Losers do
+not refit, so a committee costs little more than its best member. Episodes that somebody else drives (an agent under
+training) are learnt from, but speak for no member and cause no refit: whoever plays next catches up. `drive_only` says
+where they do, if there are several environments. For observations that are categories `tabular` does it all, unless
+they are very many combinations of several positions: those are read as numbers.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from polaug.checks import whole
 from polaug.errors import StateError, invalid, unknown
-from polaug.exploration.base import Batch, Explorer, FloatArray, IntArray, Transitions
+from polaug.exploration.base import Batch, BoolArray, Explorer, FloatArray, IntArray, Transitions, driving
 from polaug.exploration.cells import Cells
 from polaug.exploration.contest import Contest
 from polaug.exploration.fitted import Fitted
@@ -33,10 +35,11 @@ from polaug.exploration.linear import Linear
 from polaug.exploration.member import Member
 from polaug.exploration.returns import Returns
 from polaug.exploration.run import CALM, Run, runs_from, runs_state
+from polaug.exploration.spells import Spells
 from polaug.exploration.store import Store
 from polaug.exploration.tabular import TabularExplorer
 from polaug.features.spaces import Flattener, Space
-from polaug.state import State, alike, fitting, part, prefixed, within
+from polaug.state import LARGEST_COUNT, Layout, State, alike, fitting, part, prefixed, within
 
 MEMBERS = ("model", "fitted", "linear", "cells")
 _MAX_TABLE = 1_000_000  # different observations up to which they are counted one by one,
@@ -110,6 +113,8 @@ class CommitteeExplorer(Explorer):
         self.played: dict[int, str] = {}
         """Whom each environment's last finished episode belonged to at its end."""
         self._chosen = np.zeros(0, dtype=np.int64)  # by the last call of `_choose`, -1 once the step was observed
+        self._driven: BoolArray | None = None  # where the next choice will be followed, if it was said
+        self._spells = Spells()
         self._lows: list[float] = []
         self._lost_below = 0.0
         self._judged_at = 0  # step at which the teacher was last chosen
@@ -119,27 +124,31 @@ class CommitteeExplorer(Explorer):
         """Episodes under way speak for no member."""
         if self._table is not None:
             self._table.reset()
-        for environment, run in self._runs.items():
-            if run.member:
-                self._withdraw(environment, run)
-        self._runs = {}
+        for environment in list(self._runs):
+            self._drop(environment)
         self._returns.restart()
         self._chosen[:] = -1
+        self._driven = None
 
     # -- acting -----------------------------------------------------------------------------------------------------
+
+    def drive_only(self, where: BoolArray) -> None:
+        """Episodes that somebody else drives are given to no member."""
+        self._driven = np.array(where, dtype=np.bool_)
 
     def _choose(self, flat: FloatArray, states: Any) -> IntArray:
         if self._table is not None:
             return self._table._choose(flat, states)
-        chosen = np.empty(len(flat), dtype=np.int64)
-        for i in range(len(flat)):
+        where, self._driven = self._driven, None
+        chosen = np.full(len(flat), -1, dtype=np.int64)
+        for i in driving(where, len(flat)):
             run = self._runs.get(i)
             if run is None or not run.member:
                 run = self._begin(i, flat[i])
             member = self._members[run.member] if self._model.ready else self._model
             chosen[i] = run.held if self._is_shaken(run) else member.choose(i, flat[i])
-        self._chosen = chosen.copy()
-        return chosen
+        self._chosen = chosen
+        return np.maximum(chosen, 0)
 
     def _is_shaken(self, run: Run) -> bool:
         """A lost episode that nobody can save may be caught in a loop: now and then an action is held for long."""
@@ -163,7 +172,7 @@ class CommitteeExplorer(Explorer):
         self._members[member].begin(environment)
 
     def _start(self, environment: int, flat: FloatArray) -> Run:
-        self._linear.started(flat)
+        self._linear.started(environment, flat)
         self._runs[environment] = Run("")
         return self._runs[environment]
 
@@ -209,21 +218,35 @@ class CommitteeExplorer(Explorer):
 
     def observe_past(self, steps: Sequence[Transitions]) -> None:
         """Read, check and store all at once: most of a step's cost is in the calls, not in the numbers."""
-        alike = len({np.shape(step.observations) if isinstance(step.observations, np.ndarray) else None
-                     for step in steps} - {None}) == 1  # fmt: skip
-        if self._table is not None or not alike:
+        shapes = {np.shape(step.observations) if isinstance(step.observations, np.ndarray) else None for step in steps}
+        shape = shapes.pop() if len(shapes) == 1 else None
+        if self._table is not None or not shape or not shape[0]:
             super().observe_past(steps)
             return
-        batch = self._read(Transitions.joined(steps))
-        n, ended = len(batch) // len(steps), batch.ended
+        batch, n = self._read(Transitions.joined(steps)), shape[0]
+        self._follow_environments(n)
+        self._chosen = np.full(n, -1)
+        for first, last in pairwise(self._cuts(batch, n)):
+            self._take_in_past(batch.rows(slice(first, last)), n)
+
+    def _cuts(self, batch: Batch, n: int) -> list[int]:
+        """Where to cut steps of n environments. Store and terminal states draw from one generator: once both are full
+        it must be in the same order as step by step.
+        """
+        ends = batch.terminated.nonzero()[0]
+        if not self._model.dynamics.replaces(len(ends)):
+            return [0, len(batch)]
+        return sorted({0, *((ends // n + 1) * n).tolist(), len(batch)})
+
+    def _take_in_past(self, batch: Batch, n: int) -> None:
+        ended = batch.ended
         for t in range(0, len(batch), n):
             self._returns.follow_step(batch.rewards[t : t + n], ended[t : t + n])
-        self._chosen = np.full(n, -1)
         self._take_in(batch, set())
+        self.steps += len(batch)  # now: whoever is interrupted later must not be shown it again
         for k in range(len(batch)):
             run = self._runs.get(k % n) or self._start(k % n, batch.flat[k])
             self._count(k % n, run, batch, k)
-        self.steps += len(batch)
 
     def _learn(self, batch: Batch) -> None:
         if self._table is not None:
@@ -231,6 +254,7 @@ class CommitteeExplorer(Explorer):
             self._table.steps += len(batch)
             return
         playing, own, n = set(), 0, len(batch)
+        self._follow_environments(n)
         asked = self._chosen.tolist() if len(self._chosen) == n else [-1] * n
         for i, (wanted, done) in enumerate(zip(asked, batch.actions.tolist(), strict=True)):
             run = self._runs.get(i) or self._start(i, batch.flat[i])
@@ -245,6 +269,18 @@ class CommitteeExplorer(Explorer):
         for i in range(n):
             self._count(i, self._runs[i], batch, i)
 
+    def _follow_environments(self, n: int) -> None:
+        """Episodes of environments that are no more have no end; nor, where there are others, have those under way."""
+        others = n != self._returns.environments
+        for i in [i for i, run in self._runs.items() if i >= n or (others and run.length)]:
+            self._drop(i)
+
+    def _drop(self, environment: int) -> None:
+        """An episode without an end speaks for no member."""
+        run = self._runs.pop(environment)
+        if run.member:
+            self._withdraw(environment, run)
+
     def _take_in(self, batch: Batch, playing: set[str]) -> None:
         self._contest.follow(batch)
         self._store.add(batch, self._rng)
@@ -258,6 +294,8 @@ class CommitteeExplorer(Explorer):
         run.length += 1
         if batch.terminated[row] or batch.truncated[row]:
             self._end(environment, run, cut=bool(batch.truncated[row] and not batch.terminated[row]))
+        elif run.length >= self._spells.longest:
+            self._end_spell(environment, run, batch.next_flat[row])
         elif self._falls_back(run):
             run.fallen = run.length
         elif self._is_lost(run):
@@ -284,9 +322,28 @@ class CommitteeExplorer(Explorer):
         self._give(environment, run, heir)
 
     def _end(self, environment: int, run: Run, cut: bool) -> None:
-        del self._runs[environment]
+        length = run.before + run.length
         self.played[environment] = run.member
-        self._linear.ended(run.length, cut)
+        self._linear.ended(length, cut)
+        self._spells.ended(length)
+        if not run.before or (length > self._spells.longest and not cut):
+            del self._runs[environment]
+            self._judge(environment, run)
+            return
+        self._drop(environment)  # a spell that was cut short
+        if length <= self._spells.longest:  # from now on such episodes are whole
+            self._contest.forget()
+            self._lows, self._lost_below = [], 0.0
+            self._contest.ended(run.earned + run.total, run.own)
+
+    def _end_spell(self, environment: int, run: Run, flat: FloatArray) -> None:
+        """The episode goes on from `flat` (d,): its member is judged by this much, and the next one chosen."""
+        self._linear.ended(run.length, cut=True)
+        self._judge(environment, run)
+        rest = self._start(environment, flat)
+        rest.before, rest.earned = run.before + run.length, run.earned + run.total
+
+    def _judge(self, environment: int, run: Run) -> None:
         self._contest.ended(run.total, run.own)
         if not run.member:
             return
@@ -324,17 +381,19 @@ class CommitteeExplorer(Explorer):
             return prefixed("table", self._table.state_dict())
         state: State = {
             "runs": runs_state(self._runs, list(self._members)), "chosen": self._chosen.copy(),
-            "lows": np.array(self._lows), "teacher": np.array([self._judged_at, self._model_teaches]),
+            "lows": np.array(self._lows), "lengths": np.array(self._spells.lengths, dtype=np.int64),
+            "teacher": np.array([self._judged_at, self._model_teaches]),
         }  # fmt: skip
-        parts: dict[str, Any] = {
-            "contest": self._contest,
-            "store": self._store,
-            "returns": self._returns,
-            **self._members,
-        }
-        for name, each in parts.items():
+        parts: dict[str, Any] = {"contest": self._contest, "store": self._store, "returns": self._returns}
+        for name, each in (parts | self._kept()).items():
             state |= prefixed(name, each.state_dict())
         return state
+
+    def _kept(self) -> dict[str, Member]:
+        """The members, and the linear one in any case: whoever plays, it knows where episodes start and how long they
+        are.
+        """
+        return {"linear": self._linear, **self._members}
 
     def _load(self, state: State) -> None:
         if self._table is not None:
@@ -344,7 +403,7 @@ class CommitteeExplorer(Explorer):
         twin._store.load_state_dict(part("store", state), self.actions.n_actions)
         twin._returns.load_state_dict(part("returns", state))
         twin._contest.load_state_dict(alike("contest", part("contest", state), twin._contest.state_dict(), grows=True))
-        for name, member in twin._members.items():
+        for name, member in twin._kept().items():
             member.load_state_dict(part(name, state))
             member.use(self._rng)
         twin._runs = runs_from(state["runs"], list(self._members))
@@ -352,12 +411,20 @@ class CommitteeExplorer(Explorer):
         for environment, run in twin._runs.items():
             if run.member and not twin._members[run.member].plays(environment):
                 raise StateError(f"runs: {run.member} does not play environment {environment}. The state is damaged.")
-        own = fitting("committee", state, {"chosen": ("i", "n"), "lows": ("f", "m"), "teacher": ("i", 2)})
+        layout: dict[str, Layout] = {
+            "chosen": ("i", "n"),
+            "lows": ("f", "m"),
+            "lengths": ("i", "k"),
+            "teacher": ("i", 2),
+        }
+        own = fitting("committee", state, layout)
+        within("lengths", own["lengths"], 0, LARGEST_COUNT)
+        twin._spells = Spells(own["lengths"].tolist())
         twin._chosen, twin._lows = own["chosen"], own["lows"].tolist()
         twin._lost_below = _LOST * float(np.quantile(twin._lows, 0.25)) if twin._lows else 0.0
         twin._judged_at, twin._model_teaches = int(own["teacher"][0]), bool(own["teacher"][1])
-        for name in ("_store", "_returns", "_model", "_linear", "_members", "_contest", "_runs", "_chosen", "_lows",
-                     "_lost_below", "_judged_at", "_model_teaches"):  # fmt: skip
+        for name in ("_store", "_returns", "_model", "_linear", "_members", "_contest", "_runs", "_chosen", "_spells",
+                     "_lows", "_lost_below", "_judged_at", "_model_teaches"):  # fmt: skip
             setattr(self, name, getattr(twin, name))
 
 

@@ -74,6 +74,13 @@ class Contest:
             self._own = [*self._own, total][-_FAILING:]
             self._called |= self._failing
 
+    def forget(self) -> None:
+        """Returns so far were of spells, and episodes turn out to end soon enough: the two do not compare."""
+        self._recent, self._own, self._best = [], [], -np.inf
+        for standing in self.standings.values():
+            standing.counted = standing.last = 0
+            standing.at, standing.returns, standing.searched = [], [], []
+
     def book(self, name: str, total: float) -> None:
         """Credit a return to the member that played; exploring while nothing good was seen does not count."""
         standing = self.standings[name]

@@ -133,6 +133,10 @@ class Dynamics:
         self._fresh_features[slots] = batch.features
         self._n_fresh += n
 
+    def replaces(self, terminations: int) -> bool:
+        """Whether so many more terminal states would take the place of others, at random."""
+        return self._terminals + terminations > _TERMINALS
+
     def fit(self, returns: Returns) -> None:
         """New laws from the store."""
         centre, inverse = self._store.scale()

@@ -13,27 +13,23 @@ class Episodes:
 
     def __init__(self) -> None:
         self.returns = np.zeros(0)
-        self.lengths = np.zeros(0, dtype=np.int64)
 
-    def follow(self, batch: Batch) -> list[tuple[float, int]]:
-        """Take in a step of each environment; gives (return, length) of the episodes that ended with it."""
+    def follow(self, batch: Batch) -> list[float]:
+        """Take in a step of each environment; gives the returns of the episodes that ended with it."""
         if len(batch) != len(self.returns):  # another number of environments: their episodes begin here
-            self.returns, self.lengths = np.zeros(len(batch)), np.zeros(len(batch), dtype=np.int64)
+            self.returns = np.zeros(len(batch))
         self.returns += batch.rewards
-        self.lengths += 1
         ended = batch.ended.nonzero()[0]
         if not len(ended):
             return []
-        done = [(float(self.returns[i]), int(self.lengths[i])) for i in ended]
+        done: list[float] = self.returns[ended].tolist()
         self.returns[ended] = 0.0
-        self.lengths[ended] = 0
         return done
 
     def state_dict(self) -> State:
         """Totals so far."""
-        return {"returns": self.returns.copy(), "lengths": self.lengths.copy()}
+        return {"returns": self.returns.copy()}
 
     def load_state_dict(self, state: State) -> None:
         """Go on from `state_dict`."""
-        layout = {"returns": ("f", "n"), "lengths": ("i", "n")}
-        self.returns, self.lengths = fitting("episodes", state, layout).values()
+        self.returns = fitting("episodes", state, {"returns": ("f", "n")})["returns"]

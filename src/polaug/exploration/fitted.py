@@ -19,7 +19,6 @@ _FREQUENCIES = 50  # of a group, or as many as can be afforded
 class Fitted(Member):
     """Fitted Q iteration without a bonus: others find what there is, this one makes the most of it."""
 
-    name = "fitted"
     _SAVED = ("_fit_at", "_plays")
 
     def __init__(self, store: Store, Y: FloatArray, returns: Returns, rng: np.random.Generator) -> None:

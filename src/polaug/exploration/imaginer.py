@@ -31,7 +31,6 @@ _IDLE, _ASTRAY = 200, 1000  # first steps of an episode that all paid the same: 
 class Imaginer(Member):
     """Dynamics, the visions solved on them, and when to refit."""
 
-    name = "model"
     _SAVED = ("_fit_at", "_stale", "_ended", "_held", "_left", "_toll", "_usual", "_alike", "_asked", "_lost_until",
               "_calm")  # fmt: skip
 
@@ -196,6 +195,12 @@ class Imaginer(Member):
     def _lost(self) -> bool:
         """Whether there is nothing to do but search."""
         return not self._at_stake or (not self._found and self._store.steps < self._lost_until)
+
+    @property
+    def searching(self) -> bool:
+        """Whether returns tell only what the search has cost: nothing good was seen yet, and not every step costs."""
+        dear = self._returns.best_reward < -0.01 * abs(self._returns.worst_reward)
+        return not (self._found or dear)
 
     @one_thread
     def refit(self, *, values: bool) -> None:

@@ -51,7 +51,6 @@ class Policy:
 class Linear(Member):
     """An archive of policies, searched on before each episode and judged by promise and record."""
 
-    name = "linear"
     _SAVED = ("_starts", "_n_starts", "_credit", "_longest", "_cut", "_bias", "_judged", "_errors", "_centre",
               "_inverse", "_framed")  # fmt: skip
 
@@ -60,6 +59,7 @@ class Linear(Member):
         self._archive: list[Policy] = []
         self._playing: dict[int, tuple[Policy, FloatArray, FloatArray, FloatArray]] = {}
         self._starts, self._n_starts = np.zeros((_STARTS_KEPT, dimensions)), 0
+        self._latest: dict[int, FloatArray] = {}  # start of each environment's episode
         self._credit = _FIRST_CREDIT
         self._longest, self._cut = 0, False  # the longest episode, and whether any was cut off by a time limit
         self._bias, self._judged = 0.0, 0  # by how much real returns exceed promises, over how many
@@ -85,8 +85,9 @@ class Linear(Member):
 
     # -- what happens in the environments ---------------------------------------------------------------------------
 
-    def started(self, flat: FloatArray) -> None:
+    def started(self, environment: int, flat: FloatArray) -> None:
         """An episode starts here, whoever plays it."""
+        self._latest[environment] = flat.copy()
         self._starts[self._n_starts % _STARTS_KEPT] = flat
         self._n_starts += 1
 
@@ -115,7 +116,7 @@ class Linear(Member):
     def begin(self, environment: int) -> None:
         """Search on, then take the policy with the best prospects."""
         self._imaginer.refit(values=False)
-        self.search(self._starts[(self._n_starts - 1) % _STARTS_KEPT])
+        self.search(self._latest.get(environment, self._starts[0]))
         trust = 0.5  # in the model's word against the record, by which of the two has erred less
         if self._judged >= 2 and self._errors.sum() > 0:
             trust = float(self._errors[0] / self._errors.sum())
@@ -285,6 +286,8 @@ class Linear(Member):
         d, n = self._starts.shape[1], self._Y.shape[1]
         return captured(self, self._SAVED) | {
             "archived": np.array(len(self._archive)),
+            "environments": np.array(list(self._latest), dtype=np.int64),
+            "latest": np.array(list(self._latest.values())).reshape(-1, d),
             "thetas": np.array([p.theta for p in policies]).reshape(-1, 1 + d, n),
             "records": np.array(
                 [[p.here, p.promised, p.plays, p.total, p.excess, p.corrected] for p in policies]
@@ -301,7 +304,7 @@ class Linear(Member):
         values = checked(self, self._SAVED, state)
         d, archived = self._starts.shape[1], int(state["archived"])
         new = fitting("linear", state, _LAYOUT, d=d, weights=1 + d, y=self._Y.shape[1], A=len(self._Y))
-        thetas, records, playing, weights, units = new.values()
+        thetas, records, playing, weights, units, environments, latest = new.values()
         within("linear.archived", archived, 0, len(thetas))
         within("linear.playing", playing, 0, LARGEST_COUNT)
         within("linear._n_starts, _longest", [values["_n_starts"], values["_longest"]], 0, LARGEST_COUNT)
@@ -316,11 +319,13 @@ class Linear(Member):
         for name, value in values.items():
             setattr(self, name, value)
         self._archive, self._playing = policies[:archived], under_way
+        self._latest = dict(zip(environments.tolist(), latest, strict=True))
 
 
 _LAYOUT = {
     "thetas": ("f", "policies", "weights", "y"), "records": ("f", "policies", 6), "playing": ("i", "n", 2),
     "playing_weights": ("f", "n", "weights", "A"), "playing_units": ("f", "n", 2, "d"),
+    "environments": ("i", "m"), "latest": ("f", "m", "d"),
 }  # fmt: skip
 
 

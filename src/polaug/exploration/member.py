@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
 
 import numpy as np
 
@@ -15,8 +14,6 @@ from polaug.state import State
 
 class Member(ABC):
     """One way to play. Environments are numbered; an episode of one belongs to one member at a time."""
-
-    name: ClassVar[str]
 
     @property
     @abstractmethod

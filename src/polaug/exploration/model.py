@@ -12,12 +12,12 @@ import numpy as np
 
 from polaug.checks import whole
 from polaug.errors import invalid
-from polaug.exploration.base import Batch, Explorer, FloatArray, IntArray
+from polaug.exploration.base import Batch, BoolArray, Explorer, FloatArray, IntArray, driving
 from polaug.exploration.imaginer import Imaginer
 from polaug.exploration.returns import Returns
 from polaug.exploration.store import Store
 from polaug.features.spaces import Space
-from polaug.state import State, part, prefixed
+from polaug.state import State, fitting, part, prefixed
 
 _LONGEST = 1000  # steps between refits: it plays all the time, which in a committee it does not
 
@@ -47,18 +47,48 @@ class ModelExplorer(Explorer):
         self._returns = Returns(self._gamma)
         self._store = Store(self._flatten.size, self.actions.size, self._capacity)
         self._member = Imaginer(self._store, self.actions.Y, self._returns, self._rng, longest=_LONGEST)
+        self._own = np.zeros(0, dtype=np.bool_)  # whether each environment's episode was driven by nobody else so far
+        self._chosen = np.zeros(0, dtype=np.int64)  # by the last call of `_choose`, -1 once the step was observed
+        self._driven: BoolArray | None = None  # where the next choice will be followed, if it was said
 
     def reset(self) -> None:
-        """Returns of cut episodes do not count."""
+        """Episodes under way leave neither returns nor dents."""
         self._returns.restart()
+        self._follow_environments(0)
+        self._chosen[:] = -1
+        self._driven = None
+
+    def _follow_environments(self, n: int) -> None:
+        """Where their number is another one, all episodes begin here."""
+        if n != len(self._own):
+            for i in range(max(n, len(self._own))):
+                self._member.begin(i)
+            self._own = np.ones(n, dtype=np.bool_)
+
+    def drive_only(self, where: BoolArray) -> None:
+        """Nothing is trodden, and no vision judged, where somebody else drives."""
+        self._driven = np.array(where, dtype=np.bool_)
 
     def _choose(self, flat: FloatArray, states: Any) -> IntArray:
-        return np.array([self._member.choose(i, flat[i]) for i in range(len(flat))], dtype=np.int64)
+        where, self._driven = self._driven, None
+        driven = driving(where, len(flat))
+        self._follow_environments(len(flat))
+        self._chosen = np.full(len(flat), -1, dtype=np.int64)
+        for i in driven:
+            self._chosen[i] = self._member.choose(i, flat[i])
+        return np.maximum(self._chosen, 0)
 
     def _learn(self, batch: Batch) -> None:
+        self._follow_environments(len(batch))
+        self._own &= self._chosen == batch.actions if len(self._chosen) == len(batch) else False
+        self._chosen = np.full(len(batch), -1, dtype=np.int64)
         self._store.add(batch, self._rng)
-        self._returns.follow(batch)
+        finished = self._returns.follow(batch)
         self._member.learn(batch, playing=True)
+        for i, total in finished:
+            self._member.finish(i, total if self._own[i] and not self._member.searching else None)
+            self._member.begin(i)
+            self._own[i] = True
 
     def _q_values(self, flat: FloatArray, states: Any) -> FloatArray | None:
         return self._member.values(flat) if self._member.ready else None
@@ -68,7 +98,8 @@ class ModelExplorer(Explorer):
 
     def _state(self) -> State:
         state = prefixed("store", self._store.state_dict()) | prefixed("returns", self._returns.state_dict())
-        return state | prefixed("member", self._member.state_dict())
+        own: State = {"own": self._own.copy(), "chosen": self._chosen.copy()}
+        return own | state | prefixed("member", self._member.state_dict())
 
     def _load(self, state: State) -> None:
         twin = ModelExplorer(self._state_space, self.action_space, gamma=self._gamma, capacity=self._capacity)
@@ -76,4 +107,5 @@ class ModelExplorer(Explorer):
         twin._returns.load_state_dict(part("returns", state))
         twin._member.load_state_dict(part("member", state))
         twin._member.use(self._rng)
+        self._own, self._chosen = fitting("model", state, {"own": ("b", "n"), "chosen": ("i", "m")}).values()
         self._store, self._returns, self._member = twin._store, twin._returns, twin._member

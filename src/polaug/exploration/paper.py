@@ -132,7 +132,7 @@ class PaperExplorer(Explorer):
                 if math.isfinite(value):
                     self._completion.partial_fit(self._X, self.actions.Y, row, action, value)
                     self._completed = True
-        for total, _ in self._episodes.follow(batch):
+        for total in self._episodes.follow(batch):
             self._end_episode(total)
 
     def _rows(self, batch: Batch) -> tuple[list[int], list[int]]:

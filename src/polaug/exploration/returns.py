@@ -25,6 +25,11 @@ class Returns:
         self._rewards: list[list[float]] = []
         self._totals: list[float] = []
 
+    @property
+    def environments(self) -> int:
+        """How many are followed; 0 after a restart."""
+        return len(self._rewards)
+
     def follow(self, batch: Batch) -> list[tuple[int, float]]:
         """Take in one step of each environment; gives (environment, return) of the episodes that ended with it."""
         return self.follow_step(batch.rewards, batch.ended)

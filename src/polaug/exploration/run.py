@@ -1,4 +1,4 @@
-"""An episode of the committee under way: who plays it, and how it goes."""
+"""An episode of the committee under way, or a spell of a very long one: who plays it, and how it goes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from polaug.errors import StateError
 from polaug.state import within
 
 CALM = 30  # steps between two actions that are held for long
-_COLUMNS = 11  # of a run in a state
+_COLUMNS = 13  # of a run in a state
 
 
 @dataclass(slots=True)
 class Run:
-    """An episode under way."""
+    """An episode, or a spell of one, under way."""
 
     member: str  # empty: nobody of ours was asked to play it
     total: float = 0.0
@@ -31,6 +31,8 @@ class Run:
     fallen: int = 0  # length at which the model fell back on its proven visions, if it did
     held: int = 0  # an action held until a length, when nothing else helps
     held_until: int = -CALM
+    before: int = 0  # steps of the episode's earlier spells,
+    earned: float = 0.0  # and their return
 
     @property
     def own(self) -> bool:
@@ -51,9 +53,9 @@ def runs_from(rows: NDArray[Any], members: Sequence[str]) -> dict[int, Run]:
         raise StateError(f"runs: must have {_COLUMNS} columns, got the shape {rows.shape}. The state is damaged.")
     names = [*members, ""]
     within("runs, member", rows[:, 1], 0, len(members))
-    return {
-        int(r[0]): Run(
-            names[int(r[1])], float(r[2]), float(r[3]), int(r[4]), bool(r[5]), bool(r[6]), *(int(n) for n in r[7:])
-        )
-        for r in rows
-    }
+    kinds = (float, float, int, bool, bool, int, int, int, int, int, float)  # of the fields after the member
+    runs = {}
+    for row in rows:
+        values: list[Any] = [kind(number) for kind, number in zip(kinds, row[2:], strict=True)]
+        runs[int(row[0])] = Run(names[int(row[1])], *values)
+    return runs

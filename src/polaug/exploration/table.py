@@ -99,9 +99,15 @@ class Table:
         return int(best[rng.integers(len(best))])
 
     def known_pairs(self, row: int) -> FloatArray:
-        """Q(s, ·) by what was tried here, what was not is worth the worst that was seen; where nothing was, by hope."""
+        """Q(s, ·) by what was tried here, what was not is worth less than all that was; where nothing was, by hope.
+
+        The worst return is not enough: returns end with the episode, values go on where it was only cut short.
+        """
         q = self.pairs(row, EXPLOITING)
-        return np.where(q <= NEVER, min(self._returns.low, 0.0), q)
+        tried = q > NEVER
+        if tried.all():
+            return q
+        return np.where(tried, q, np.nextafter(min(self._returns.low, q[tried].min(initial=0.0)), -np.inf))
 
     # -- learning ---------------------------------------------------------------------------------------------------
 

@@ -164,6 +164,8 @@ class Companion:
     def act(self) -> NDArray[Any]:
         """The explorer's actions for all environments."""
         self.catch_up()
+        drivers = self.handover.drivers.copy()
+        self._guarded("drive_only", lambda: self.explorer.drive_only(drivers))
         return self._guarded("act", lambda: self.explorer.act(self._observations))
 
     def after_step(self, model: Any, step: dict[str, Any], actions: NDArray[Any]) -> list[Episode]:

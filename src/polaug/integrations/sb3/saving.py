@@ -14,7 +14,7 @@ import numpy as np
 
 from polaug.config import Augmentation
 from polaug.errors import StateError
-from polaug.state import State
+from polaug.state import State, write_arrays
 
 ENTRY = "polaug.npz"
 _SHAPING = ("explorer", "explorer_options", "transfer", "memory", "teach_batch_size")  # what a state fits or does not
@@ -24,7 +24,7 @@ def write(path: Any, archive: io.BytesIO, state: State | None) -> None:
     """Put `state` beside what SB3 wrote into `archive`, and all of it to `path`: a file name or an open file."""
     if state is not None:
         arrays = io.BytesIO()
-        np.savez_compressed(arrays, allow_pickle=False, **state)
+        write_arrays(arrays, state)
         with zipfile.ZipFile(archive, mode="a") as content:
             content.writestr(ENTRY, arrays.getvalue())
     if not isinstance(path, (str, os.PathLike)):
