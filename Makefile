@@ -44,7 +44,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.explorer_cost
 	$(BIN)/python -m benchmarks.agent_cost
 	$(BIN)/python -m benchmarks.study_cost
-	$(BIN)/python -m benchmarks.explorers --workers 2
+	$(BIN)/python -m benchmarks.explorers --first-seed 6000 --workers 2
 
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -262,7 +262,8 @@ class CommitteeExplorer(Explorer):
                 run.followed += 1
                 own += 1
                 playing.add(run.member)
-        self._chosen = np.full(n, -1)
+        self._chosen = np.full(n, -1) if len(self._chosen) != n else self._chosen
+        self._chosen[:] = -1
         self._returns.follow(batch)
         self._linear.earn(own)
         self._take_in(batch, playing)

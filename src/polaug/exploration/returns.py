@@ -39,10 +39,10 @@ class Returns:
         if len(rewards) != len(self._rewards):
             self._rewards, self._totals = [[] for _ in range(len(rewards))], [0.0] * len(rewards)
         self.steps += len(rewards)
-        self._struck |= bool(rewards.max() > self._outstanding)
         finished = []
         for i, reward in enumerate(rewards.tolist()):
             self.best_reward, self.worst_reward = max(self.best_reward, reward), min(self.worst_reward, reward)
+            self._struck = self._struck or reward > self._outstanding
             self._rewards[i].append(reward)
             self._totals[i] += reward
             if ended[i] or len(self._rewards[i]) >= _LONGEST:
