@@ -73,18 +73,66 @@ def test_it_goes_on_from_its_state_and_refuses_another_networks():
     network = [parameter(1.0)]
     averaged = Averaged(lambda: network)
     averaged.follow(12)
-    other = Averaged(lambda: network)
-    other.load_state_dict(averaged.state_dict())
     with torch.no_grad():
         network[0].fill_(3.0)
+    with averaged.in_place():
+        saved = [parameter(network[0][0].item())]  # a file holds the mean
+    assert saved[0].tolist() == [1.0, 1.0]
+    state = averaged.state_dict()
+    other = Averaged(lambda: saved)
+    other.load_state_dict(state)
+    assert saved[0].tolist() == [3.0, 3.0]  # and goes on from the network
     for each in (averaged, other):
         each.follow(9)
+    for each, numbers in ((averaged, network), (other, saved)):
+        with each.in_place():
+            assert numbers[0].tolist() == pytest.approx([1 + 2 * 9 / 21] * 2)
     ours, theirs = averaged.state_dict(), other.state_dict()
     assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
     narrow = Averaged(lambda: [torch.nn.Parameter(torch.zeros(1))])
     with pytest.raises(StateError, match="not those of this agent"):
         narrow.load_state_dict(averaged.state_dict())
     assert not narrow.state_dict()["counters"].any()
+
+
+@pytest.mark.parametrize("with_environment", [False, True])
+def test_a_file_holds_the_agent_that_was_seen(with_environment, corridor, guide, tmp_path):
+    agent = augment(DQN)("MlpPolicy", corridor(), augmentation=Augmentation(guide), seed=0, device="cpu")
+    agent.learn(60)
+    agent._polaug.averaged.restart()
+    agent._polaug.averaged.follow(8)
+    with torch.no_grad():
+        for weights in agent.q_net.parameters():
+            weights.normal_()
+    obs = np.array([[at, 0.1] for at in np.linspace(-1, 11, 200)], np.float32)
+    agent.exploration_rate = 0.0
+    seen, network = agent.predict(obs, deterministic=True)[0], agent.predict(obs)[0]
+    assert (seen != network).any()
+    agent.save(tmp_path / "agent")
+    np.testing.assert_array_equal(agent.predict(obs)[0], network)  # it goes on as it was
+    plain = DQN.load(tmp_path / "agent")
+    np.testing.assert_array_equal(plain.predict(obs, deterministic=True)[0], seen)
+    settings = Augmentation(guide)  # a callable of one's own is not in the file
+    loaded = augment(DQN).load(tmp_path / "agent", env=corridor() if with_environment else None, augmentation=settings)
+    np.testing.assert_array_equal(loaded.predict(obs, deterministic=True)[0], seen)
+    np.testing.assert_array_equal(loaded.predict(obs)[0], network)
+    loaded.save(tmp_path / "again")
+    again = augment(DQN).load(tmp_path / "again", augmentation=settings)
+    np.testing.assert_array_equal(again.predict(obs, deterministic=True)[0], seen)
+    np.testing.assert_array_equal(again.predict(obs)[0], network)
+    without = augment(DQN).load(tmp_path / "agent", augmentation=None)
+    np.testing.assert_array_equal(without.predict(obs, deterministic=True)[0], seen)
+
+
+def test_a_file_of_a_plain_agent_says_that_it_stays_one(corridor, tmp_path):
+    DQN("MlpPolicy", corridor(), device="cpu").save(tmp_path / "plain")
+    with pytest.warns(
+        UserWarning, match=r"holds a plain DQN, and stays one. Pass augmentation=polaug.Augmentation\(\)"
+    ):
+        assert augment(DQN).load(tmp_path / "plain").explorer is None
+    augment(DQN)("MlpPolicy", corridor(), device="cpu", augmentation=None).save(tmp_path / "none")
+    for path, chosen in (("plain", {"augmentation": None}), ("none", {})):
+        assert augment(DQN).load(tmp_path / path, **chosen).explorer is None  # warnings are errors here
 
 
 @pytest.mark.parametrize("cls", [DQN, QRDQN])

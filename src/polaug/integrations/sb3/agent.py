@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import io
+import warnings
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -134,7 +136,8 @@ class AugmentedAgent(_Host):
     def save(self, path: Any, exclude: Any = None, include: Any = None) -> None:
         """As SB3's, with the augmentation as plain arrays in the same zip, written whole or not at all."""
         archive = io.BytesIO()
-        super().save(archive, exclude=exclude, include=include)
+        with nullcontext() if self._polaug is None else self._polaug.settled():
+            super().save(archive, exclude=exclude, include=include)
         state = (
             None if self._polaug is None else self._polaug.state_dict() | {"agent": np.array(_plain_name(type(self)))}
         )
@@ -154,6 +157,9 @@ class AugmentedAgent(_Host):
             companion = Companion(augmentation, state)
         elif state is None:
             companion = None  # saved by the plain agent: it stays one
+            if not saving.by_augmented(path):
+                warnings.warn(f"{path}: holds a plain {own}, and stays one. Pass augmentation=polaug.Augmentation() to "
+                              "augment it, or augmentation=None to say that it should.", stacklevel=2)  # fmt: skip
         else:
             try:
                 companion = Companion(Augmentation.from_json(str(state["augmentation"])), state)
@@ -161,7 +167,10 @@ class AugmentedAgent(_Host):
                 raise StateError(f"{path}: the augmentation's part lacks {fault}. Load another file.") from fault
         if state is None:  # `n_steps` of a plain agent are its user's
             kwargs["_n_steps_are_ours"] = False
-        return super().load(path, env, *args, **kwargs, _polaug=companion)
+        model = super().load(path, env, *args, **kwargs, _polaug=companion)
+        if companion is not None and state is not None:
+            companion.loaded(state)
+        return model
 
 
 def _plain_name(agent: type) -> str:

@@ -1,7 +1,8 @@
 """The mean of a value network over its latest steps: single updates make it waver, and its greedy choices with it.
 
 An agent of the DQN kind acts by the mean wherever it acts without exploration noise: in exams and in `predict(...,
-deterministic=True)`. It learns, and explores, with the network itself.
+deterministic=True)`. It learns, and explores, with the network itself. Its file holds the mean as the policy, so that
+whoever loads it, with whatever class, has the agent that was seen.
 """
 
 from __future__ import annotations
@@ -59,16 +60,22 @@ class Averaged:
                 parameter.data = data
 
     def state_dict(self) -> State:
-        """Plain arrays."""
-        means: State = {f"mean_{k}": mean.cpu().numpy().copy() for k, mean in enumerate(self._mean)}
-        return means | {"counters": np.array([self._over, self._waiting, len(self._mean)], np.int64)}
+        """The network itself as plain arrays: a file of the agent holds the mean in its place."""
+        parameters = self._parameters() if self._mean else []
+        own: State = {f"own_{k}": each.detach().cpu().numpy().copy() for k, each in enumerate(parameters)}
+        return own | {"counters": np.array([self._over, self._waiting, len(parameters)], np.int64)}
 
     def load_state_dict(self, state: State) -> None:
-        """Go on from `state_dict`; on an error nothing has changed."""
+        """Go on from `state_dict`, once the agent has its parameters back: these are the mean, and become the network
+        that was saved. On an error nothing has changed.
+        """
         over, waiting, count = (int(number) for number in state["counters"])
-        own = self._parameters()
-        means = [torch.from_numpy(np.array(state[f"mean_{k}"])) for k in range(count)]
-        if means and [tuple(mean.shape) for mean in means] != [tuple(parameter.shape) for parameter in own]:
+        parameters = self._parameters()
+        own = [torch.from_numpy(np.array(state[f"own_{k}"])) for k in range(count)]
+        if own and [tuple(each.shape) for each in own] != [tuple(parameter.shape) for parameter in parameters]:
             raise StateError("averaged: its parameters are not those of this agent. The state is damaged.")
-        self._mean = [mean.to(parameter.device) for mean, parameter in zip(means, own, strict=False)]
+        self._mean = [parameter.detach().clone() for parameter in parameters] if own else []
+        with torch.no_grad():
+            for parameter, each in zip(parameters, own, strict=False):
+                parameter.copy_(each)
         self._over, self._waiting = over, waiting

@@ -45,6 +45,7 @@ class Companion:
         self.explorer: Explorer
         self.handover: Handover
         self.transfer: Transfer
+        self.averaged: Averaged | None = None
         self.endings: dict[int, Any] = {}
         """Raw last observations of the episodes that ended with the latest step, under VecNormalize."""
         self._observations: Any = None
@@ -70,6 +71,8 @@ class Companion:
 
     def attach(self, model: Any) -> None:
         """Build explorer, hand-over and transfer for `model`, once it has an environment."""
+        if self.averaged is None and family_of(type(model)) == "value_based":
+            self.averaged = Averaged(partial(value_parameters, model))
         if model.env is None:
             return
         space = raw_observation_space(model)
@@ -100,7 +103,6 @@ class Companion:
         # In place of the random actions that fill a buffer at first, but not for longer than it is trusted blindly.
         warm_up = min(int(model.learning_starts), settings.patience) if drifts else 0
         # Partial functions, not closures: in a copy of the model they are of the copy.
-        self.averaged = Averaged(partial(value_parameters, model)) if self._all_is_taught else None
         read, write = partial(self._examined, model), partial(self._replace, model)
         self.champion = Champion(read, write, drifts=drifts)
         handover = Handover(settings, steers=explorer.steers, searches=explorer.searches, tau_e=tau_e, warm_up=warm_up,
@@ -132,8 +134,15 @@ class Companion:
 
     def settled(self) -> AbstractContextManager[None]:
         """Meanwhile the agent is what it has been on average of late, if it is of a kind that wavers."""
-        averaged = self.averaged if self.attached else None
-        return nullcontext() if averaged is None else averaged.in_place()
+        return nullcontext() if self.averaged is None else self.averaged.in_place()
+
+    def loaded(self, state: State) -> None:
+        """The agent has the parameters of its file: the mean, in the place of the network that goes on learning."""
+        if self.averaged is not None and "averaged.counters" in state:
+            try:
+                self.averaged.load_state_dict(part("averaged", state))
+            except (KeyError, TypeError) as fault:
+                raise StateError(f"augmentation: damaged ({fault!r}). Load another file.") from fault
 
     def restart(self, n: int) -> None:
         """All of n environments have been reset: episodes under way end without a result."""
@@ -347,7 +356,8 @@ class Companion:
         """Plain arrays."""
         head: State = {"version": np.array(_VERSION), "augmentation": np.array(self.settings.to_json())}
         if not self.attached:
-            return head if self._pending is None else self._pending | head
+            averaged = {} if self.averaged is None else prefixed("averaged", self.averaged.state_dict())
+            return head if self._pending is None else self._pending | head | averaged
         return (
             head
             | {"since_lesson": np.array(self._counters())}
@@ -376,8 +386,6 @@ class Companion:
             self.handover.load_state_dict(part("handover", state))
             self.transfer.load_state_dict(part("transfer", state))
             self.champion.load_state_dict(part("champion", state))
-            if self.averaged is not None:
-                self.averaged.load_state_dict(part("averaged", state))
             self.transfer.rng = restored_generator(state["generator"])
             counters = [int(number) for number in state["since_lesson"]]
             self._since_lesson, self._taught_at, flags, queued, self._updates, self._owed, self._anew_at = counters

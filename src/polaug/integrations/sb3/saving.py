@@ -45,15 +45,27 @@ def write(path: Any, archive: io.BytesIO, state: State | None) -> None:
         raise
 
 
+def by_augmented(path: Any) -> bool:
+    """Whether an augmented class has saved it, be it with `augmentation=None`."""
+    try:
+        with zipfile.ZipFile(_source(path)) as content:
+            return b'"_n_steps_are_ours"' in content.read("data")
+    finally:
+        if not isinstance(path, (str, os.PathLike)):
+            path.seek(0)
+
+
+def _source(path: Any) -> Any:
+    if not isinstance(path, (str, os.PathLike)):
+        return path
+    target = Path(path)
+    return target if target.is_file() else target.with_name(f"{target.name}.zip")
+
+
 def read(path: Any) -> State | None:
     """The entry of a saved agent; None if it was saved without one."""
-    if isinstance(path, (str, os.PathLike)):
-        target = Path(path)
-        source: Any = target if target.is_file() else target.with_name(f"{target.name}.zip")
-    else:
-        source = path
     try:
-        with zipfile.ZipFile(source) as content:
+        with zipfile.ZipFile(_source(path)) as content:
             # A file cut short can still look like a zip: the archive inside it has an ending of its own.
             if "data" not in content.namelist():
                 raise StateError(f"{path}: damaged, it lacks the agent itself. Load another file.")
