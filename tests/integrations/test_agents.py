@@ -154,7 +154,7 @@ def test_bad_settings_are_refused_before_training(corridor):
         augment(PPO)("MlpPolicy", corridor(), augmentation=Augmentation("randon"))
     with pytest.raises(UnknownNameError, match="kickstart"):
         augment(PPO)("MlpPolicy", corridor(), augmentation=Augmentation("random", transfer="kickstrat"))
-    with pytest.raises(InvalidInputError, match="value_based"):
+    with pytest.raises(InvalidInputError, match="PPO, A2C and TRPO can be taught by"):
         augment(PPO)("MlpPolicy", corridor(), augmentation=Augmentation("random", transfer="margin"))
     with pytest.raises(InvalidInputError, match="augmentation"):
         augment(PPO)("MlpPolicy", corridor(), augmentation="committee")
@@ -358,3 +358,15 @@ def test_a_long_warm_up_is_the_explorers_only_while_it_is_trusted(corridor, guid
     model = augment(DQN)("MlpPolicy", corridor(), learning_starts=2_000, augmentation=settings, seed=0, device="cpu")
     model.learn(1_500)
     assert model._polaug.handover.explorer_steps < 750
+
+
+def test_what_to_pass_for_images_and_which_transfers_suit_is_said(corridor):
+    space = spaces.Box(0, 255, (36, 36, 3), np.uint8)
+    env = gym.wrappers.TransformObservation(corridor(), lambda obs: np.zeros(space.shape, np.uint8), space)
+    with pytest.raises(
+        UnsupportedSpaceError, match=r'augmentation=polaug.Augmentation\(explorer_options={"features": f}'
+    ):
+        augment(PPO)("CnnPolicy", env, device="cpu")
+    for cls, wrong, suits in ((PPO, "margin", "kickstart"), (DQN, "kickstart", "distil")):
+        with pytest.raises(InvalidInputError, match=f"can be taught by .*{suits}.*, got '{wrong}'"):
+            augment(cls)("MlpPolicy", corridor(), augmentation=Augmentation(transfer=wrong), device="cpu")

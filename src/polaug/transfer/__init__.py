@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from polaug.config import Augmentation
-from polaug.errors import unknown
+from polaug.errors import invalid, unknown
 from polaug.exploration import Explorer
 from polaug.transfer.as_published import AsPublished
 from polaug.transfer.balance import Balance
@@ -32,6 +32,8 @@ METHODS: dict[str, type[Transfer]] = {
 }
 
 _AUTOMATIC = {"policy_gradient": "kickstart", "actor_critic": "kickstart", "value_based": "distil"}
+_KINDS = {"policy_gradient": "PPO, A2C and TRPO", "actor_critic": "SAC, TD3, DDPG and TQC",
+          "value_based": "DQN and QRDQN"}  # fmt: skip
 
 
 def transfers() -> tuple[str, ...]:
@@ -44,6 +46,10 @@ def transfer_class(name: str, family: str) -> type[Transfer]:
     name = _AUTOMATIC[family] if name == "auto" else name
     if name not in METHODS:
         raise unknown("transfer", name, (*METHODS, "auto"))
+    if family not in METHODS[name].families:
+        suit = ", ".join(other for other, method in METHODS.items() if family in method.families)
+        raise invalid("transfer", f"must suit the agent: {_KINDS[family]} can be taught by {suit}", name,
+                      'Pass one of these, or "auto".')  # fmt: skip
     return METHODS[name]
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polaug.config import Augmentation
-from polaug.errors import ExplorerError, PolaugError, StateError, invalid
+from polaug.errors import ExplorerError, PolaugError, StateError, UnsupportedSpaceError, invalid
 from polaug.exploration import Explorer, Transitions, make_explorer
 from polaug.integrations.champion import Champion, Parameters
 from polaug.integrations.handover import Handover
@@ -87,7 +87,11 @@ class Companion:
             if self._freezes_itself:  # Algorithm 1 itself has a τ_e and a τ_q
                 taus = {"tau_e": settings.tau_e, "tau_q": settings.tau_q}
                 options = {name: tau for name, tau in taus.items() if tau is not None} | options
-            explorer = make_explorer(settings.explorer, space, model.action_space, seed=seed, **options)
+            try:
+                explorer = make_explorer(settings.explorer, space, model.action_space, seed=seed, **options)
+            except UnsupportedSpaceError as fault:
+                where = 'Here that is augmentation=polaug.Augmentation(explorer_options={"features": f}).'
+                raise UnsupportedSpaceError(f"{fault} {where}" if "features=" in str(fault) else str(fault)) from None
         else:
             explorer = settings.explorer(space, model.action_space, seed=seed, **options)
             if not isinstance(explorer, Explorer):
