@@ -324,6 +324,15 @@ def test_a_fall_after_the_threshold_is_in_the_headline(tmp_path):
     assert (told[head.index("kept")], told[head.index("judged")]) == (0.5, 2)
 
 
+@pytest.mark.parametrize(("threshold", "words"), [
+    (2.0, "at most 10 % of the threshold below it"),
+    (0.0, "at most 10 % of the way up from its first evaluation below it"),
+])  # fmt: skip
+def test_what_was_kept_is_explained_for_the_threshold_at_hand(tmp_path, threshold, words):
+    write_run(tmp_path, threshold=threshold, evaluations=[(10, 2.0), (20, 2.0)])
+    assert words in write_report(tmp_path).read_text(encoding="utf-8")
+
+
 def test_seeds_that_ended_too_soon_to_keep_a_level_are_named(tmp_path):
     write_run(tmp_path, seed=0, evaluations=[(10, 2.0), (20, 2.0)])
     write_run(tmp_path, seed=1, evaluations=[(10, 0.0), (20, 2.0)])

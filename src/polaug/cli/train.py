@@ -198,5 +198,6 @@ def _solved(result: Any) -> str:
     if not len(good):
         return f", never solved ({goal})"
     still, seen = kept(steps, means, result.threshold), watched(steps, means, result.threshold)
-    after = "" if still is None else f" {'and kept' if still else 'but lost again'}, {tolerance((seen, seen), still)}"
+    means = "" if still is None else tolerance(result.threshold, (seen, seen), still)
+    after = means and f" {'and kept' if still else 'but lost again'}, {means}"
     return f", first solved ({goal}) after {int(good[0]):,} steps{after}"

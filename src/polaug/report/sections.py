@@ -66,7 +66,7 @@ def _read(rows: Sequence[Headline]) -> str:
     """How to read the headline, as far as it has these columns."""
     several, compared = any(row.seeds > 1 for row in rows), any(row.improvement for row in rows)
     goal = rows[0].threshold is not None
-    words = [_read_goal(several)] if goal else []
+    words = [_read_goal(several, rows[0].threshold)] if goal else []
     if compared and goal:
         words.append("Speed-up: how many times as many steps the other needs (neither in time: both medians lie beyond "
                      "the budget).")  # fmt: skip
@@ -83,7 +83,7 @@ def _read(rows: Sequence[Headline]) -> str:
     return f'<p class="soft">{" ".join(words)}</p>' if words else ""
 
 
-def _read_goal(several: bool) -> str:
+def _read_goal(several: bool, threshold: float | None) -> str:
     median = ": median over seeds, those that never do counted as such" if several else ""
     words = f"Steps until the agent’s own deterministic policy reaches the threshold{median}. Kept it: "
     if several:
@@ -91,7 +91,8 @@ def _read_goal(several: bool) -> str:
     else:
         words += "whether it was"
     until = f"the next {KEEP_STEPS:,} steps, or what was left of the run"
-    return f"{words} at most {100 * KEEP_TOLERANCE:.0f} % of the threshold below it, on average over {until}."
+    whole = "the threshold" if threshold else "the way up from its first evaluation"
+    return f"{words} at most {100 * KEEP_TOLERANCE:.0f} % of {whole} below it, on average over {until}."
 
 
 def overall_section(data: dict[str, Any]) -> str:
