@@ -10,6 +10,7 @@ from tests.report import synthetic
 
 from polaug.report import find_runs, write_report
 from polaug.report.grids import POINTS
+from polaug.report.palette import MEMBERS
 from polaug.study.statistics import interquartile_mean
 from polaug.study.summary import headline
 
@@ -236,6 +237,8 @@ def test_singular_values_and_choices(study, look):
     bars = chart(page, '#task1 .plot[data-chart="choices"]')["data"]
     assert [bar["name"] for bar in bars] == ["fitted", "linear", "model"]
     assert np.sum([bar["y"] for bar in bars], axis=0) == pytest.approx(1.0, abs=0.01)
+    assert [bar["marker"]["color"] for bar in bars] == [MEMBERS[name] for name in ("fitted", "linear", "model")]
+    assert "Shares are of all 3 runs up to episode" in heat.locator(".shared").inner_text()
     heat.locator("select").select_option(label="dqn")  # a method without Q̂
     assert heat.locator('.plot[data-chart="completed"]').is_hidden()
     assert heat.locator('.plot[data-chart="visits"]').is_visible()

@@ -14,12 +14,13 @@ import pytest
 from tests.report.synthetic import maps, write_run, write_study
 
 from polaug.errors import InvalidInputError, StateError
-from polaug.report import find_runs, groups, write_report
+from polaug.exploration.committee import MEMBERS
+from polaug.report import find_runs, groups, palette, write_report
 from polaug.report.curves import bands, choices, curves
 from polaug.report.data import embedded, page_data
 from polaug.report.digits import short, shown
 from polaug.report.dimensions import KNOWN, dimension_name
-from polaug.report.figures import _curves
+from polaug.report.figures import _at_work, _curves
 from polaug.report.grids import POINTS, evaluations, training
 from polaug.report.heat import effective_rank, pack, packed_within
 from polaug.report.overall import overall
@@ -219,9 +220,38 @@ def test_choices_are_shares_of_seeds(tmp_path):
     made = choices(find_runs(tmp_path))
     assert made["members"] == ["a", "b"]
     assert made["shares"] == [[1, 0.5, 1], [0, 0.5, 0]]
+    assert made["runs"] == [2, 2, 1]
+    assert made["words"] == "Shares are of all 2 runs up to episode 2, then of 1 up to 3."
+
+
+def test_shares_of_runs_of_many_lengths_are_told_in_short(tmp_path):
+    for seed in range(6):
+        write_run(tmp_path, seed=seed, choices=["a"] * (seed + 2))
+    words = "Shares are of all 6 runs up to episode 2, then of fewer and fewer: 1 up to 7."
+    assert choices(find_runs(tmp_path))["words"] == words
+    assert choices(find_runs(tmp_path)[:1])["words"] == ""
+
+
+def test_members_have_colours_of_their_own():
+    assert set(MEMBERS) == set(palette.MEMBERS)
+    assert not set(palette.COLOURS) & {*palette.MEMBERS.values(), *palette.OTHERS}
+    assert palette.member_colours(["cells", "x", "y", "model"])[::3] == palette.member_colours(["cells", "model"])
+    assert len(set(palette.member_colours(["a", "b", "cells", "c", "d"]))) == 5
 
 
 # -- maps and all tasks -----------------------------------------------------------------------------------------------
+
+
+def test_uncertainty_has_the_same_colours_on_every_page(tmp_path):
+    found = maps(np.random.default_rng(0))
+    found["uncertainty"] = found["uncertainty"] * 0.1
+    layer = pack(found)["layers"]["uncertainty"]
+    assert (layer["from"], layer["to"]) == (0, 1)
+    write_run(tmp_path, maps=found)
+    (run,) = find_runs(tmp_path)
+    images = {axes.get_title(): axes.images[0] for axes in _at_work(found, run).axes if axes.images}
+    assert images["uncertainty"].get_clim() == (0, 1)
+    assert len({images[name].get_cmap().name for name in ("visits", "observed Q̃", "uncertainty")}) == 3
 
 
 def test_maps_shrink_until_they_fit():

@@ -20,7 +20,10 @@ _MAPS = {
     "observed": ("Observed Q̃", "The best action’s mean return from there."),
     "completed": ("Completed Q̂", "The same, completed everywhere."),
     "choice": ("Greedy action", "The action that Q̂ holds for the best, by its number."),
-    "uncertainty": ("Uncertainty of Q̂", "From 0, well known, to 1, never seen."),
+    "uncertainty": (
+        "Uncertainty of Q̂",
+        "From 0, near what was seen or between it: known, as far as the explorer can tell; to 1, far from all of it.",
+    ),
 }
 
 
@@ -206,5 +209,5 @@ def _members(task: dict[str, Any]) -> str:
     return """<figure><h3>Whom the committee chose</h3>
 <div class="plot waiting" data-chart="choices" role="img"
  aria-label="Share of each member of the committee by episode; numbers in the table."></div>
-<figcaption>Which member drove each of the explorer’s episodes, over seeds.</figcaption>
+<figcaption>Which member drove each of the explorer’s episodes, over seeds. <span class="shared"></span></figcaption>
 <details data-table="choices"><summary>Table</summary><div class="scroll" tabindex="0"></div></details></figure>"""
