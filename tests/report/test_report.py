@@ -381,11 +381,11 @@ def test_without_a_threshold_nothing_is_said_of_one(tmp_path):
             write_run(tmp_path, method=method, seed=seed, threshold=None, evaluations=[(10, 1.0), (20, 2.0)])
     html = headline_table(headlines(find_runs(tmp_path)), ["ppo", "ppo+pa"])
     heads = re.findall('<button type="button">(.*?)</button>', html)
-    assert heads == ["method", "against: chance to be better", "final return", "first 2 episodes", "seeds"]
+    assert heads == ["method", "against: pairs that end higher", "final return", "first 2 episodes", "seeds"]
     text = " ".join(read(write_report(tmp_path)).text)
     for word in ("reaches the threshold", "Kept it", "Speed-up", "never got there"):
         assert word not in text
-    assert "Chance to be better: that a run" in text
+    assert "Pairs that end higher: of a run of each, a tie counted half." in text
 
 
 @pytest.mark.parametrize("seeds", [3, 5])
@@ -398,14 +398,25 @@ def test_few_seeds_have_a_range_and_no_interval_of_who_is_better(tmp_path, seeds
     text = " ".join(read(write_report(tmp_path)).text)
     head, _, told = headline_rows(headlines(find_runs(tmp_path)))
     if seeds == 3:
-        assert better == "<b>94 %</b>"
+        assert better == "94 %"
+        assert "chance to be better" not in text.lower()
         assert "Small print: range of the runs; 5 are the fewest for a 95 % interval." in text
         assert "Bands: from the lowest run to the highest" in text
         assert (told[head.index("spread")], told[head.index("improvement_low")]) == ("range", None)
     else:
         assert better == ('<b>82 %</b> <span class="range">45 to 96</span>')
         assert "Small print: 95 % interval." in text
+        assert "Chance to be better: that a run ends higher than one of the other’s." in text
         assert told[head.index("spread")] == "interval"
+
+
+def test_beside_chances_the_share_of_few_seeds_is_called_so(tmp_path):
+    for method, end, seeds in (("dqn", 1.0, 5), ("ppo", 0.0, 3), ("ppo+pa", 2.0, 5)):
+        for seed in range(seeds):
+            write_run(tmp_path, method=method, seed=seed, evaluations=[(10, 0.0), (20, end + seed)])
+    html = write_report(tmp_path).read_text(encoding="utf-8")
+    assert re.search(r"<div>ppo: .*? · 97 % of pairs</div><div>dqn: .*? · <b>68 %</b> ", html)
+    assert "; of fewer than 5 runs in how many pairs it did, a tie counted half." in html
 
 
 def test_bands_of_few_seeds_are_their_range():

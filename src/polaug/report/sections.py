@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from html import escape
 from typing import Any
 
 from polaug.report.digits import shown
 from polaug.report.summary import Group
-from polaug.report.tables import explored_table, headline_table
+from polaug.report.tables import estimated, explored_table, headline_table
 from polaug.study.statistics import LEAST_RUNS
 from polaug.study.summary import Headline
 from polaug.study.survival import KEEP_STEPS, KEEP_TOLERANCE
@@ -74,7 +75,7 @@ def _read(rows: Sequence[Headline]) -> str:
         words.append("Speed-up: how many times as many steps the other needs (neither in time: both medians lie beyond "
                      "the budget).")  # fmt: skip
     if compared:
-        words.append("Chance to be better: that a run ends higher than one of the other’s.")
+        words.append(_read_chance(rows))
     spreads = {row.spread for row in rows}
     few = f"range of the runs; {LEAST_RUNS} are the fewest for a 95 % interval" if "range" in spreads else ""
     if "interval" in spreads:
@@ -84,6 +85,14 @@ def _read(rows: Sequence[Headline]) -> str:
     elif few:
         words.append(f"Small print: {few}.")
     return f'<p class="soft">{" ".join(words)}</p>' if words else ""
+
+
+def _read_chance(rows: Sequence[Headline]) -> str:
+    if not estimated(rows):
+        return "Pairs that end higher: of a run of each, a tie counted half."
+    few = any(math.isnan(found.low) for row in rows for found in row.improvement.values())
+    short = f"; of fewer than {LEAST_RUNS} runs in how many pairs it did, a tie counted half" if few else ""
+    return f"Chance to be better: that a run ends higher than one of the other’s{short}."
 
 
 def _read_goal(several: bool, threshold: float | None) -> str:
