@@ -104,6 +104,28 @@ def test_who_acted_and_the_threshold_are_there(study, look):
     led = np.mean([np.mean([actor == "explorer" for actor in run.episodes.actors]) for run in runs])
     assert shares["ppo+pa"].mean() == pytest.approx(led, abs=0.02)
     assert made["layout"]["shapes"][0]["y0"] == -110
+    assert [strip["name"] for strip in strips] == METHODS
+    assert made["layout"]["annotations"][-1]["bgcolor"]  # readable where curves run through it
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_last_label_of_the_steps_is_there(study, look, width):
+    page = look(study / "report.html", width=width)
+    chart(page, EVALUATION)
+    last = page.locator(f"{EVALUATION} .xtick text").last
+    assert last.text_content() == "20k"
+    assert last.is_visible()
+    label, box = last.bounding_box(), page.locator(EVALUATION).bounding_box()
+    assert label["x"] + label["width"] <= box["x"] + box["width"]
+
+
+def test_a_strip_says_whose_it_is(study, look):
+    page = look(study / "report.html")
+    chart(page, TRAINING)
+    strip = page.locator(f"{TRAINING} .xy2 .heatmaplayer image").nth(1).bounding_box()
+    page.mouse.move(strip["x"] + 20, strip["y"] + strip["height"] / 2)
+    page.wait_for_selector(f"{TRAINING} .hoverlayer text")
+    assert "dqn+pa : explorer" in page.locator(f"{TRAINING} .hoverlayer").text_content()
 
 
 def test_hovering_gives_numbers(study, look):

@@ -156,7 +156,9 @@ def _curve(k: int, task: dict[str, Any], kind: str) -> str:
     else:
         title, words = "Training returns", "Every episode of training, whoever drove it."
         if task["explored"]:
-            words += " The strips below the axis are filled while the explorer acts, and bare once the agent does."
+            many = len(task["methods"]) > 1
+            strips = "strips below, one for each method as in the list above, are" if many else "strip below is"
+            words += f" The {strips} filled while the explorer acts, and bare once the agent does."
     if task["seeds"] > 1:
         around = f"95 % intervals of the interquartile mean ({task['samples']} bootstrap samples)"
         if task["seeds"] < LEAST_RUNS:
