@@ -211,7 +211,8 @@ def unseen(who: str, task: Task, fault: UnsupportedSpaceError) -> UnsupportedSpa
     if not (other and rule.startswith("observation_space: ")):
         return fault if task.name in rule else UnsupportedSpaceError(f"{who} does not fit {task.name} ({fault})")
     remedy = f"Wrap the environment so that it shows a few numbers, or pass a function in Python: {OWN_FEATURES}."
-    return UnsupportedSpaceError(f"{who} cannot see the observations of {task.name} ({rule}). {remedy}")
+    rule = rule.removeprefix("observation_space: ")
+    return UnsupportedSpaceError(f"{who} cannot see the observations of {task.name}: they {rule}. {remedy}")
 
 
 def _check_transfer(found: Method) -> None:
