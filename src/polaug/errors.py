@@ -61,9 +61,13 @@ def invalid(parameter: str, rule: str, value: Any, remedy: str) -> InvalidInputE
     return InvalidInputError(f"{parameter}: {rule}, got {shown(value)}. {remedy}")
 
 
-def unknown(kind: str, name: Any, valid: Iterable[str]) -> UnknownNameError:
-    """The error for a `name` missing from the table of `valid` names, with the nearest one."""
-    names = sorted(valid)
-    near = difflib.get_close_matches(str(name).lower(), names, n=1, cutoff=0.5)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    return UnknownNameError(f"{kind}: no {kind} is called {shown(name)}.{hint} There are: {', '.join(names)}.")
+def unknown(kind: str, name: Any, valid: Iterable[str], where: str = "") -> UnknownNameError:
+    """The error for a `name` missing from the table of `valid` names, with the nearest ones, or the nearest one.
+
+    All of them follow, unless they are many: then `where` says what lists them, and only who is far off reads them all.
+    """
+    names, said = sorted(valid), str(name).lower()
+    near = difflib.get_close_matches(said, names, cutoff=0.8) or difflib.get_close_matches(said, names, 1, cutoff=0.5)
+    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    rest = f"{where} shows all." if near and where else f"There are: {', '.join(names)}."
+    return UnknownNameError(f"{kind.partition(' of ')[0]}: no {kind} is called {shown(name)}.{hint} {rest}")

@@ -58,7 +58,8 @@ def test_compare_ends_with_a_summary_whatever_fails(tmp_path, capsys):
     assert captured.out.splitlines()[-1] == f"report: {tmp_path / 'report.html'}"
     assert "200 environment steps, all of them counted" in captured.out
     assert re.search(r"/2\] Marked-v0 · dqn · seed 0: done in .*, agent alone", captured.err)
-    assert "skipped: dqn on Pendulum-v1" in captured.err
+    assert "skipped: dqn on Pendulum-v1: DQN needs Discrete actions; Pendulum-v1 has Box" in captured.err
+    assert "got 'dqn'" not in captured.err
     broken = tmp_path / "Broken-v0" / "dqn" / "seed_0" / "failed.json"
     *_, told, _ = captured.err.splitlines()
     assert told == f"failed: Broken-v0 · dqn · seed 0: ZeroDivisionError: the simulator broke. Traceback: {broken}"
@@ -84,9 +85,8 @@ def test_compare_skips_who_cannot_see_the_observations(tmp_path, capsys):
     words = ("compare", "tests.study.marked_env:Parts-v0", "--methods", "a2c,a2c+pa", "--seeds", 1, *SMALL)
     assert run(*words, "--workers", 1, "--out", tmp_path) == 0
     captured = capsys.readouterr()
-    assert captured.err.startswith(
-        "skipped: a2c+pa on Parts-v0 (method: a2c+pa cannot see the Dict observations of Parts"
-    )
+    assert captured.err.startswith("skipped: a2c+pa cannot see the Dict observations of Parts-v0. Wrap it")
+    assert "1 run (1 task × 2 methods × 1 seed, 1 of them skipped) of at least" in captured.err
     assert captured.out.splitlines()[-1].startswith("report: ")
     assert (tmp_path / "Parts-v0" / "a2c" / "seed_0" / "done.json").exists()
 

@@ -10,6 +10,7 @@ from tests.report import synthetic
 
 from polaug.report import find_runs, write_report
 from polaug.report.grids import POINTS
+from polaug.report.palette import MEMBERS
 from polaug.study.statistics import interquartile_mean
 from polaug.study.summary import headline
 
@@ -103,6 +104,28 @@ def test_who_acted_and_the_threshold_are_there(study, look):
     led = np.mean([np.mean([actor == "explorer" for actor in run.episodes.actors]) for run in runs])
     assert shares["ppo+pa"].mean() == pytest.approx(led, abs=0.02)
     assert made["layout"]["shapes"][0]["y0"] == -110
+    assert [strip["name"] for strip in strips] == METHODS
+    assert made["layout"]["annotations"][-1]["bgcolor"]  # readable where curves run through it
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_last_label_of_the_steps_is_there(study, look, width):
+    page = look(study / "report.html", width=width)
+    chart(page, EVALUATION)
+    last = page.locator(f"{EVALUATION} .xtick text").last
+    assert last.text_content() == "20k"
+    assert last.is_visible()
+    label, box = last.bounding_box(), page.locator(EVALUATION).bounding_box()
+    assert label["x"] + label["width"] <= box["x"] + box["width"]
+
+
+def test_a_strip_says_whose_it_is(study, look):
+    page = look(study / "report.html")
+    chart(page, TRAINING)
+    strip = page.locator(f"{TRAINING} .xy2 .heatmaplayer image").nth(1).bounding_box()
+    page.mouse.move(strip["x"] + 20, strip["y"] + strip["height"] / 2)
+    page.wait_for_selector(f"{TRAINING} .hoverlayer text")
+    assert "dqn+pa : explorer" in page.locator(f"{TRAINING} .hoverlayer").text_content()
 
 
 def test_hovering_gives_numbers(study, look):
@@ -236,6 +259,8 @@ def test_singular_values_and_choices(study, look):
     bars = chart(page, '#task1 .plot[data-chart="choices"]')["data"]
     assert [bar["name"] for bar in bars] == ["fitted", "linear", "model"]
     assert np.sum([bar["y"] for bar in bars], axis=0) == pytest.approx(1.0, abs=0.01)
+    assert [bar["marker"]["color"] for bar in bars] == [MEMBERS[name] for name in ("fitted", "linear", "model")]
+    assert "Shares are of all 3 runs up to episode" in heat.locator(".shared").inner_text()
     heat.locator("select").select_option(label="dqn")  # a method without Q̂
     assert heat.locator('.plot[data-chart="completed"]').is_hidden()
     assert heat.locator('.plot[data-chart="visits"]').is_visible()

@@ -14,12 +14,13 @@ import pytest
 from tests.report.synthetic import maps, write_run, write_study
 
 from polaug.errors import InvalidInputError, StateError
-from polaug.report import find_runs, groups, write_report
+from polaug.exploration.committee import MEMBERS
+from polaug.report import find_runs, groups, palette, write_report
 from polaug.report.curves import bands, choices, curves
 from polaug.report.data import embedded, page_data
 from polaug.report.digits import short, shown
 from polaug.report.dimensions import KNOWN, dimension_name
-from polaug.report.figures import _curves
+from polaug.report.figures import _at_work, _curves
 from polaug.report.grids import POINTS, evaluations, training
 from polaug.report.heat import effective_rank, pack, packed_within
 from polaug.report.overall import overall
@@ -219,9 +220,38 @@ def test_choices_are_shares_of_seeds(tmp_path):
     made = choices(find_runs(tmp_path))
     assert made["members"] == ["a", "b"]
     assert made["shares"] == [[1, 0.5, 1], [0, 0.5, 0]]
+    assert made["runs"] == [2, 2, 1]
+    assert made["words"] == "Shares are of all 2 runs up to episode 2, then of 1 up to 3."
+
+
+def test_shares_of_runs_of_many_lengths_are_told_in_short(tmp_path):
+    for seed in range(6):
+        write_run(tmp_path, seed=seed, choices=["a"] * (seed + 2))
+    words = "Shares are of all 6 runs up to episode 2, then of fewer and fewer: 1 up to 7."
+    assert choices(find_runs(tmp_path))["words"] == words
+    assert choices(find_runs(tmp_path)[:1])["words"] == ""
+
+
+def test_members_have_colours_of_their_own():
+    assert set(MEMBERS) == set(palette.MEMBERS)
+    assert not set(palette.COLOURS) & {*palette.MEMBERS.values(), *palette.OTHERS}
+    assert palette.member_colours(["cells", "x", "y", "model"])[::3] == palette.member_colours(["cells", "model"])
+    assert len(set(palette.member_colours(["a", "b", "cells", "c", "d"]))) == 5
 
 
 # -- maps and all tasks -----------------------------------------------------------------------------------------------
+
+
+def test_uncertainty_has_the_same_colours_on_every_page(tmp_path):
+    found = maps(np.random.default_rng(0))
+    found["uncertainty"] = found["uncertainty"] * 0.1
+    layer = pack(found)["layers"]["uncertainty"]
+    assert (layer["from"], layer["to"]) == (0, 1)
+    write_run(tmp_path, maps=found)
+    (run,) = find_runs(tmp_path)
+    images = {axes.get_title(): axes.images[0] for axes in _at_work(found, run).axes if axes.images}
+    assert images["uncertainty"].get_clim() == (0, 1)
+    assert len({images[name].get_cmap().name for name in ("visits", "observed Q̃", "uncertainty")}) == 3
 
 
 def test_maps_shrink_until_they_fit():
@@ -324,6 +354,15 @@ def test_a_fall_after_the_threshold_is_in_the_headline(tmp_path):
     assert (told[head.index("kept")], told[head.index("judged")]) == (0.5, 2)
 
 
+@pytest.mark.parametrize(("threshold", "words"), [
+    (2.0, "at most 10 % of the threshold below it"),
+    (0.0, "at most 10 % of the way up from its first evaluation below it"),
+])  # fmt: skip
+def test_what_was_kept_is_explained_for_the_threshold_at_hand(tmp_path, threshold, words):
+    write_run(tmp_path, threshold=threshold, evaluations=[(10, 2.0), (20, 2.0)])
+    assert words in write_report(tmp_path).read_text(encoding="utf-8")
+
+
 def test_seeds_that_ended_too_soon_to_keep_a_level_are_named(tmp_path):
     write_run(tmp_path, seed=0, evaluations=[(10, 2.0), (20, 2.0)])
     write_run(tmp_path, seed=1, evaluations=[(10, 0.0), (20, 2.0)])
@@ -342,11 +381,11 @@ def test_without_a_threshold_nothing_is_said_of_one(tmp_path):
             write_run(tmp_path, method=method, seed=seed, threshold=None, evaluations=[(10, 1.0), (20, 2.0)])
     html = headline_table(headlines(find_runs(tmp_path)), ["ppo", "ppo+pa"])
     heads = re.findall('<button type="button">(.*?)</button>', html)
-    assert heads == ["method", "against: chance to be better", "final return", "first 2 episodes", "seeds"]
+    assert heads == ["method", "against: pairs that end higher", "final return", "first 2 episodes", "seeds"]
     text = " ".join(read(write_report(tmp_path)).text)
     for word in ("reaches the threshold", "Kept it", "Speed-up", "never got there"):
         assert word not in text
-    assert "Chance to be better: that a run" in text
+    assert "Pairs that end higher: of a run of each, a tie counted half." in text
 
 
 @pytest.mark.parametrize("seeds", [3, 5])
@@ -359,14 +398,25 @@ def test_few_seeds_have_a_range_and_no_interval_of_who_is_better(tmp_path, seeds
     text = " ".join(read(write_report(tmp_path)).text)
     head, _, told = headline_rows(headlines(find_runs(tmp_path)))
     if seeds == 3:
-        assert better == "<b>94 %</b>"
+        assert better == "94 %"
+        assert "chance to be better" not in text.lower()
         assert "Small print: range of the runs; 5 are the fewest for a 95 % interval." in text
         assert "Bands: from the lowest run to the highest" in text
         assert (told[head.index("spread")], told[head.index("improvement_low")]) == ("range", None)
     else:
         assert better == ('<b>82 %</b> <span class="range">45 to 96</span>')
         assert "Small print: 95 % interval." in text
+        assert "Chance to be better: that a run ends higher than one of the other’s." in text
         assert told[head.index("spread")] == "interval"
+
+
+def test_beside_chances_the_share_of_few_seeds_is_called_so(tmp_path):
+    for method, end, seeds in (("dqn", 1.0, 5), ("ppo", 0.0, 3), ("ppo+pa", 2.0, 5)):
+        for seed in range(seeds):
+            write_run(tmp_path, method=method, seed=seed, evaluations=[(10, 0.0), (20, end + seed)])
+    html = write_report(tmp_path).read_text(encoding="utf-8")
+    assert re.search(r"<div>ppo: .*? · 97 % of pairs</div><div>dqn: .*? · <b>68 %</b> ", html)
+    assert "; of fewer than 5 runs in how many pairs it did, a tie counted half." in html
 
 
 def test_bands_of_few_seeds_are_their_range():

@@ -48,7 +48,8 @@ def test_names_are_read(name, explorer, transfer, is_tuned):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("pppo", "Did you mean 'ppo'"), ("ppo+paa", "Did you mean 'ppo+pa'"), ("dqn-tund", "Did you mean 'dqn-tuned'"),
+        ("pppo", "Did you mean 'ppo'"), ("ppo+paa", "Did you mean 'ppo+pa'.* `polaug list` shows all.$"),
+        ("dqn-tund", "Did you mean 'dqn-tuned'"),
         ("ppo+pa:imitat", "Did you mean 'imitate'"), ("ppo+optimist", "Did you mean 'ppo+optimistic'"),
         ("atta2c+pa", "Did you mean"), ("", "There are"), ("../evil", "There are"),
     ],

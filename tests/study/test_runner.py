@@ -384,7 +384,7 @@ def test_impossible_pairs_are_skipped_if_another_task_fits():
 
 
 @pytest.mark.parametrize(("env", "words"), [
-    ("Pictures-v0", r"ppo\+pa cannot see the observations of Pictures-v0 \(.*a Box of images has no features"),
+    ("Pictures-v0", r"ppo\+pa cannot see the observations of Pictures-v0: .*a Box of images has no features"),
     ("Parts-v0", r"ppo\+pa cannot see the Dict observations of Parts-v0"),
 ])  # fmt: skip
 def test_who_cannot_see_the_observations_is_skipped_and_told_what_to_read(env, words):

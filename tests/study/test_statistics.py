@@ -220,6 +220,12 @@ def test_kept_is_judged_over_the_steps_after():
     assert kept([1000, 2000, 3000], [100.0, 89.0, 90.0], 100) is False
 
 
+def test_kept_at_a_threshold_of_0_allows_a_tenth_of_the_way_up_to_it():
+    steps = np.arange(1, 7) * 1000
+    assert kept(steps, [-15.0, -15.0, 4.5, 4.5, -7.4, 0.7], 0.0) is True  # -0.7 on average, 1.5 are allowed
+    assert kept(steps, [-15.0, -15.0, 4.5, 4.5, -9.4, 0.2], 0.0) is False
+
+
 def slow_median(times, reached):
     """Kaplan–Meier by the book, one time after the other."""
     share, before = 1.0, None

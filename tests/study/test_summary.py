@@ -101,6 +101,14 @@ def test_lost_again_is_not_kept():
     assert "in 2 of 2 runs (median 5,000 steps; kept by 1, that is within 10% on average over" in seen(runs[:2])[0]
 
 
+def test_a_tolerance_at_a_threshold_of_0_is_told_as_it_is():
+    near = run("ppo", 0, 5000, threshold=0.0, after=-1.0)
+    near.evaluations.means[4] = 0.0
+    (row,) = headline([near])
+    assert (row.kept, row.judged) == (1.0, 1)
+    assert "kept it (that is within 10% of the way up to it on average over the next 20,000 steps)" in seen([near])[0]
+
+
 def test_a_level_is_kept_as_far_as_it_was_seen():
     """Below the threshold in the end, and kept all the same: the tolerance and the steps say how."""
     runs = [run("ppo", seed, reaches, steps=8000) for seed, reaches in enumerate((3000, 6000))]

@@ -18,7 +18,7 @@ COMMANDS = (train, compare, paper, explore, report, watch, export, listing, comp
 
 EXIT_CODES = """exit codes:
   0    done; where there is too little for a report, the last line says why
-  1    the study is over, but some of its runs failed
+  1    a run failed; of a study all others are done
   2    a mistake of the caller's: an unknown name, a folder that holds something else
   130  interrupted with Ctrl-C; finished runs are kept, and the same command does the rest"""
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from polaug.errors import StateError, UnknownNameError, invalid
+from polaug.errors import InvalidInputError, StateError, UnknownNameError, invalid
 from polaug.study import CLASSIC, PAPER, TASKS
 
 SUITES = {"classic": [each.name for each in CLASSIC], "paper": [each.name for each in PAPER]}
@@ -95,7 +95,7 @@ def envs(args: argparse.Namespace) -> list[str]:
             _check_suite(word)
     found = [name for word in words for name in SUITES.get(word, [word])]
     if not found:
-        raise invalid("ENV", "at least one must be named", [], "For example MountainCar-v0; `polaug list` shows more.")
+        raise InvalidInputError("ENV: none was named. For example MountainCar-v0; `polaug list` shows more.")
     return found
 
 
@@ -142,7 +142,7 @@ def add_seeds(parser: argparse.ArgumentParser, count: int, *, first: bool = True
         add_seed(parser, "the first seed (%(default)s)")
 
 
-def add_seed(parser: argparse.ArgumentParser, text: str = "(%(default)s)") -> None:
+def add_seed(parser: argparse.ArgumentParser, text: str = "of the run (%(default)s)") -> None:
     """One seed."""
     parser.add_argument("--seed", type=whole_number(0, 0), default=0, metavar="S", help=text)
 

@@ -27,7 +27,7 @@ def run_and_tell(
     What could not be made is said last.
     """
     for task, method, why in study.skipped:
-        print(f"skipped: {method} on {task} ({why})", file=sys.stderr)
+        print(_skip(task, method, why), file=sys.stderr)
     check_out(args.out)
     with StudyTable(_plan(study, args)) as table:
         outcome = run_study(
@@ -65,12 +65,20 @@ def _draw(figures: Callable[[Path], Iterable[Path]], outcome: StudyOutcome) -> l
     return []
 
 
+def _skip(task: str, method: str, why: str) -> str:
+    """Why a method does not run on a task; a reason that begins with the method names the task as well."""
+    reason = why.removeprefix("method: ").replace(f", got {method!r}.", ".")
+    return f"skipped: {reason}" if reason.startswith(f"{method} ") else f"skipped: {method} on {task}: {reason}"
+
+
 def _plan(study: Study, args: argparse.Namespace) -> str:
     """What is about to run, in one line."""
     parts = [(study.tasks, "task"), (study.methods, "method"), (study.seeds, "seed")]
     product = " × ".join(counted(len(each), noun) for each, noun in parts)
     lengths = [counted(many, noun) for many, noun in ((study.steps, "step"), (study.episodes, "episode")) if many]
     runs = len(study.cells())
+    if study.skipped:
+        product += f", {len(study.skipped) * len(study.seeds)} of them skipped"
     who = "on Ray" if args.backend == "ray" else f"{min(args.workers, runs)} at once"
     return f"{counted(runs, 'run')} ({product}) of at least {' and '.join(lengths)}, {who}; results go to {args.out}"
 

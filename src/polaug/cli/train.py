@@ -11,6 +11,7 @@ import ast
 import dataclasses
 import inspect
 import json
+import re
 import sys
 import types
 import typing
@@ -79,7 +80,8 @@ def _texts() -> dict[str, str]:
 
 
 def _with_default(text: str, field: dataclasses.Field[Any]) -> str:
-    """The sentence, and what it means to leave the flag out."""
+    """The sentence, and what it means to leave the flag out; a function cannot be typed."""
+    text = re.sub(r", or a callable .*\.$", ".", text)
     if field.default is None:
         return text.replace("None: ", "Default: ")
     return f"{text} Default: {'none' if field.default is dataclasses.MISSING else field.default}."
@@ -198,5 +200,6 @@ def _solved(result: Any) -> str:
     if not len(good):
         return f", never solved ({goal})"
     still, seen = kept(steps, means, result.threshold), watched(steps, means, result.threshold)
-    after = "" if still is None else f" {'and kept' if still else 'but lost again'}, {tolerance((seen, seen), still)}"
+    means = "" if still is None else tolerance(result.threshold, (seen, seen), still)
+    after = means and f" {'and kept' if still else 'but lost again'}, {means}"
     return f", first solved ({goal}) after {int(good[0]):,} steps{after}"

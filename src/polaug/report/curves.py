@@ -9,10 +9,12 @@ import numpy as np
 
 from polaug.report.digits import short
 from polaug.report.grids import AXES, Grid, evaluations, training
+from polaug.report.palette import member_colours
 from polaug.study.results import Run
 from polaug.study.statistics import LEAST_RUNS, curve
 
 _FEW, _MANY = 200, 500
+_NAMED = 4  # ends of runs that are all named
 
 
 def bootstrap_samples(cells: int) -> int:
@@ -70,4 +72,18 @@ def choices(runs: Sequence[Run], bins: int = 60) -> dict[str, Any] | None:
         for k, member in enumerate(each):
             counts[members.index(member), k // width] += 1
     middles = np.arange(counts.shape[1]) * width + (width + 1) / 2
-    return {"members": members, "x": short(middles), "width": width, "shares": short(counts / counts.sum(axis=0), 3)}
+    there = [sum(len(each) > k * width for each in driven) for k in range(counts.shape[1])]
+    return {"members": members, "colours": member_colours(members), "x": short(middles),
+            "width": width, "shares": short(counts / counts.sum(axis=0), 3), "runs": there,
+            "words": _shared(sorted(map(len, driven)))}  # fmt: skip
+
+
+def _shared(lengths: Sequence[int]) -> str:
+    """Over how many runs shares are, if these numbers of episodes differ."""
+    ends = sorted(set(lengths))
+    if len(ends) == 1:
+        return ""
+    left = [f"{sum(length >= end for length in lengths)} up to {end}" for end in ends]
+    later = ", ".join(left[1:] if len(left) <= _NAMED else [left[-1]])
+    fewer = "then of" if len(left) <= _NAMED else "then of fewer and fewer:"
+    return f"Shares are of all {len(lengths)} runs up to episode {ends[0]}, {fewer} {later}."

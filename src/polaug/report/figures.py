@@ -11,20 +11,24 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
+from matplotlib.colors import Colormap, LinearSegmentedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 
 from polaug.report.curves import bands
 from polaug.report.digits import shown
 from polaug.report.dimensions import dimension_name
 from polaug.report.grids import Grid, evaluations, training
-from polaug.report.palette import in_order, look
+from polaug.report.palette import VISITS, in_order, look
 from polaug.state import State
 from polaug.study.figure_files import check_figures, save_figure
 from polaug.study.folder import folder_name
 from polaug.study.results import Run
 
 _DASHES = {"solid": "solid", "dash": "dashed", "dot": "dotted", "dashdot": "dashdot"}
+_SHADES: dict[str, str | Colormap] = {
+    "visits": LinearSegmentedColormap.from_list("visits", VISITS),
+    "uncertainty": "viridis",
+}
 _STYLE: Any = {
     "font.size": 8, "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.6, "pdf.fonttype": 42,
     "axes.titlesize": 9, "legend.frameon": False, "xtick.major.width": 0.6, "ytick.major.width": 0.6,
@@ -148,8 +152,10 @@ def _at_work(maps: State, run: Run) -> Figure:
             norm = Normalize(float(np.nanmin(both)), float(np.nanmax(both))) if np.isfinite(both).any() else None
         if name == "visits":
             cells, norm = np.where(cells > 0, cells, np.nan), LogNorm(1, max(2.0, float(cells.max())))
-        image = axes.imshow(cells.T, origin="lower", extent=(left, right, bottom, top), aspect="auto", cmap="cividis",
-                            norm=norm, interpolation="nearest")  # fmt: skip
+        if name == "uncertainty":
+            norm = Normalize(0.0, 1.0)
+        image = axes.imshow(cells.T, origin="lower", extent=(left, right, bottom, top), aspect="auto",
+                            cmap=_SHADES.get(name, "cividis"), norm=norm, interpolation="nearest")  # fmt: skip
         i, j = maps["dimensions"].tolist()
         axes.set(xlabel=dimension_name(run, i), ylabel=dimension_name(run, j) if at == 1 else "", title=titles[name])
         bar = figure.colorbar(image, ax=axes)

@@ -44,7 +44,7 @@ def pack(maps: State, snapshots: int = 12, merged: int = 1) -> dict[str, Any]:
     for name in ("observed", "completed", "uncertainty"):
         if name in maps:
             cells = maps[name][times]
-            layers[name] = _bytes(cells, merged, *(_span([cells]) if name == "uncertainty" else _span(both)))
+            layers[name] = _bytes(cells, merged, *((0.0, 1.0) if name == "uncertainty" else _span(both)))
     if "choice" in maps and maps["choice"].max() < _MOST_ACTIONS:
         layers["choice"] = _indices(maps["choice"][times], merged)
     edges = maps["edges"]

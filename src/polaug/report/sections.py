@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from html import escape
 from typing import Any
 
 from polaug.report.digits import shown
 from polaug.report.summary import Group
-from polaug.report.tables import explored_table, headline_table
+from polaug.report.tables import estimated, explored_table, headline_table
 from polaug.study.statistics import LEAST_RUNS
 from polaug.study.summary import Headline
 from polaug.study.survival import KEEP_STEPS, KEEP_TOLERANCE
@@ -20,7 +21,10 @@ _MAPS = {
     "observed": ("Observed Q̃", "The best action’s mean return from there."),
     "completed": ("Completed Q̂", "The same, completed everywhere."),
     "choice": ("Greedy action", "The action that Q̂ holds for the best, by its number."),
-    "uncertainty": ("Uncertainty of Q̂", "From 0, well known, to 1, never seen."),
+    "uncertainty": (
+        "Uncertainty of Q̂",
+        "From 0, near what was seen or between it: known, as far as the explorer can tell; to 1, far from all of it.",
+    ),
 }
 
 
@@ -66,12 +70,12 @@ def _read(rows: Sequence[Headline]) -> str:
     """How to read the headline, as far as it has these columns."""
     several, compared = any(row.seeds > 1 for row in rows), any(row.improvement for row in rows)
     goal = rows[0].threshold is not None
-    words = [_read_goal(several)] if goal else []
+    words = [_read_goal(several, rows[0].threshold)] if goal else []
     if compared and goal:
         words.append("Speed-up: how many times as many steps the other needs (neither in time: both medians lie beyond "
                      "the budget).")  # fmt: skip
     if compared:
-        words.append("Chance to be better: that a run ends higher than one of the other’s.")
+        words.append(_read_chance(rows))
     spreads = {row.spread for row in rows}
     few = f"range of the runs; {LEAST_RUNS} are the fewest for a 95 % interval" if "range" in spreads else ""
     if "interval" in spreads:
@@ -83,7 +87,15 @@ def _read(rows: Sequence[Headline]) -> str:
     return f'<p class="soft">{" ".join(words)}</p>' if words else ""
 
 
-def _read_goal(several: bool) -> str:
+def _read_chance(rows: Sequence[Headline]) -> str:
+    if not estimated(rows):
+        return "Pairs that end higher: of a run of each, a tie counted half."
+    few = any(math.isnan(found.low) for row in rows for found in row.improvement.values())
+    short = f"; of fewer than {LEAST_RUNS} runs in how many pairs it did, a tie counted half" if few else ""
+    return f"Chance to be better: that a run ends higher than one of the other’s{short}."
+
+
+def _read_goal(several: bool, threshold: float | None) -> str:
     median = ": median over seeds, those that never do counted as such" if several else ""
     words = f"Steps until the agent’s own deterministic policy reaches the threshold{median}. Kept it: "
     if several:
@@ -91,7 +103,8 @@ def _read_goal(several: bool) -> str:
     else:
         words += "whether it was"
     until = f"the next {KEEP_STEPS:,} steps, or what was left of the run"
-    return f"{words} at most {100 * KEEP_TOLERANCE:.0f} % of the threshold below it, on average over {until}."
+    whole = "the threshold" if threshold else "the way up from its first evaluation"
+    return f"{words} at most {100 * KEEP_TOLERANCE:.0f} % of {whole} below it, on average over {until}."
 
 
 def overall_section(data: dict[str, Any]) -> str:
@@ -143,7 +156,9 @@ def _curve(k: int, task: dict[str, Any], kind: str) -> str:
     else:
         title, words = "Training returns", "Every episode of training, whoever drove it."
         if task["explored"]:
-            words += " The strips below the axis are filled while the explorer acts, and bare once the agent does."
+            many = len(task["methods"]) > 1
+            strips = "strips below, one for each method as in the list above, are" if many else "strip below is"
+            words += f" The {strips} filled while the explorer acts, and bare once the agent does."
     if task["seeds"] > 1:
         around = f"95 % intervals of the interquartile mean ({task['samples']} bootstrap samples)"
         if task["seeds"] < LEAST_RUNS:
@@ -205,5 +220,5 @@ def _members(task: dict[str, Any]) -> str:
     return """<figure><h3>Whom the committee chose</h3>
 <div class="plot waiting" data-chart="choices" role="img"
  aria-label="Share of each member of the committee by episode; numbers in the table."></div>
-<figcaption>Which member drove each of the explorer’s episodes, over seeds.</figcaption>
+<figcaption>Which member drove each of the explorer’s episodes, over seeds. <span class="shared"></span></figcaption>
 <details data-table="choices"><summary>Table</summary><div class="scroll" tabindex="0"></div></details></figure>"""

@@ -48,14 +48,14 @@ def headline_table(rows: Sequence[Headline], order: Sequence[str]) -> str:
     """One task's methods; columns that would say nothing are left out."""
     episodes, lone = rows[0].first_episodes, all(row.seeds == 1 for row in rows)
     goal, compared = rows[0].threshold is not None, any(_baselines(row) for row in rows)
-    heads = ["method", *(_goal_heads(lone) if goal else []), *([_against_head(goal)] if compared else []),
+    heads = ["method", *(_goal_heads(lone) if goal else []), *([_against_head(rows, goal)] if compared else []),
              "final return", f"first {episodes} episodes", "seeds"]  # fmt: skip
     body = []
     for row in sorted(rows, key=lambda row: order.index(row.method)):
         cells: list[Cell] = [
             (_name(row.method, order), row.method),
             *(_goal_cells(row, lone) if goal else []),
-            *([_comparisons(row)] if compared else []),
+            *([_comparisons(row, estimated(rows))] if compared else []),
             (_interval(row.final), _finite(row.final[0])),
             (_interval((row.first_100, *row.first_interval)), _finite(row.first_100)),
             (str(row.seeds), row.seeds),
@@ -87,8 +87,14 @@ def _kept(row: Headline, lone: bool) -> str:
     return keeping(row) + over
 
 
-def _against_head(goal: bool) -> str:
-    return f"against: {'speed-up · ' if goal else ''}chance to be better"
+def estimated(rows: Sequence[Headline]) -> bool:
+    """Whether a chance to be better can be told of any of these, or only what was seen of all."""
+    return any(not math.isnan(found.low) for row in rows for found in row.improvement.values())
+
+
+def _against_head(rows: Sequence[Headline], goal: bool) -> str:
+    better = "chance to be better" if estimated(rows) else "pairs that end higher"
+    return f"against: {'speed-up · ' if goal else ''}{better}"
 
 
 def explored_table(mine: Sequence[Group], order: Sequence[str]) -> str:
@@ -151,16 +157,17 @@ def _baselines(row: Headline) -> list[str]:
     return sorted({**row.speed_ups, **row.improvement}, key=lambda name: (name != own, name))
 
 
-def _comparisons(row: Headline) -> Cell:
+def _comparisons(row: Headline, chances: bool) -> Cell:
     """A line for each baseline, those beyond the second folded away; sorted by the first speed-up."""
     names = _baselines(row)
-    lines = [f"<div>{escape(name)}: {_against(row, name)}</div>" for name in names]
+    lines = [f"<div>{escape(name)}: {_against(row, name, chances)}</div>" for name in names]
     rest = f"<details><summary>{len(lines) - 2} more</summary>{''.join(lines[2:])}</details>" if len(lines) > 2 else ""
     faster = row.speed_ups.get(names[0]) if names else None
     return "".join(lines[:2]) + rest or "–", None if faster is None else _finite(faster[0])
 
 
-def _against(row: Headline, name: str) -> str:
+def _against(row: Headline, name: str, chances: bool) -> str:
+    """In words; if the column is of `chances`, what is none is called by its name."""
     parts = []
     if (faster := row.speed_ups.get(name)) is not None:
         words = ratio(faster)
@@ -176,7 +183,9 @@ def _against(row: Headline, name: str) -> str:
             parts.append(f"<b>{words.split(' [')[0]}</b> {_range(faster.low, faster.high) if bounded else ''}".rstrip())
     if (better := row.improvement.get(name)) is not None:
         value, low, high = (round(100 * number, 0) for number in better)
-        parts.append(f"<b>{value:.0f} %</b> {_range(low, high)}".rstrip())
+        few = math.isnan(low)  # what was seen is then no chance
+        seen = f"{value:.0f} %{' of pairs' if chances else ''}"
+        parts.append(seen if few else f"<b>{value:.0f} %</b> {_range(low, high)}".rstrip())
     return " · ".join(parts)
 
 

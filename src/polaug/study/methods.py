@@ -136,6 +136,7 @@ def _augmented(algo: str, is_tuned: bool, who: str, transfer: str) -> Method:
     return Method(name, algo, f"{ALGORITHMS[algo].cls} {how}{taught}", is_tuned, Augmentation(**given), source)
 
 
+_ALL = "`polaug list`"
 METHODS: dict[str, Method] = {each.name: each for each in _listed()}
 
 
@@ -148,11 +149,10 @@ def method(name: str | Method) -> Method:
     parts = re.fullmatch(r"(?P<algo>[a-z0-9]+)(?P<tuned>-tuned)?\+(?P<who>[\w\-]+)(:(?P<transfer>\w+))?", str(name))
     plain = [algo for algo in ALGORITHMS if algo not in _BASELINES]
     if parts is None or parts["algo"] not in plain:
-        raise unknown("method", name, METHODS)
+        raise unknown("method", name, METHODS, _ALL)
     if parts["who"] not in (*_WHO, *_PAID, *EXPLORERS):
-        raise unknown(
-            "method", name, dict.fromkeys([*METHODS, *(f"{parts['algo']}+{who}" for who in (*_WHO, *EXPLORERS))])
-        )
+        names = dict.fromkeys([*METHODS, *(f"{parts['algo']}+{who}" for who in (*_WHO, *EXPLORERS))])
+        raise unknown("method", name, names, _ALL)
     if parts["transfer"]:
         from polaug.transfer import METHODS as TRANSFERS  # torch comes with it: only for who asks
 
@@ -211,7 +211,8 @@ def unseen(who: str, task: Task, fault: UnsupportedSpaceError) -> UnsupportedSpa
     if not (other and rule.startswith("observation_space: ")):
         return fault if task.name in rule else UnsupportedSpaceError(f"{who} does not fit {task.name} ({fault})")
     remedy = f"Wrap the environment so that it shows a few numbers, or pass a function in Python: {OWN_FEATURES}."
-    return UnsupportedSpaceError(f"{who} cannot see the observations of {task.name} ({rule}). {remedy}")
+    rule = rule.removeprefix("observation_space: ")
+    return UnsupportedSpaceError(f"{who} cannot see the observations of {task.name}: they {rule}. {remedy}")
 
 
 def _check_transfer(found: Method) -> None:

@@ -56,7 +56,7 @@ class Headline:
     steps_to_threshold: Estimate
     """Kaplan–Meier median."""
     kept: float | None
-    """The share of the `judged` that stayed within a tenth of it for the next 20,000 steps, as far as was seen."""
+    """The share of the `judged` that stayed near it for 20,000 steps, as far as was seen; see `survival.kept`."""
     judged: int
     """Of those seeds the ones that were evaluated again after they had reached it."""
     watched: tuple[int, int]

@@ -26,7 +26,7 @@ from polaug.study.statistics import (
 KEEP_STEPS = 20_000
 """Steps after the threshold over which the level must be kept."""
 KEEP_TOLERANCE = 0.1
-"""How far below the threshold, as a share of it, still counts as kept."""
+"""How far below the threshold, as a share of it, still counts as kept; of the way up to it if it is 0."""
 
 
 def steps_to_threshold(steps: ArrayLike, values: ArrayLike, threshold: float) -> tuple[int, bool]:
@@ -42,14 +42,15 @@ def steps_to_threshold(steps: ArrayLike, values: ArrayLike, threshold: float) ->
 def kept(steps: ArrayLike, values: ArrayLike, threshold: float, *, over: int = KEEP_STEPS) -> bool | None:
     """True if the mean over the `over` steps after reaching the threshold is at most a tenth of it below it.
 
-    Judged on what there is, if the run ended before; None if the threshold was not reached or nothing came after it.
+    A tenth of 0 is no tolerance: there it is a tenth of the way from the first evaluation to the threshold. Judged on
+    what there is, if the run ended before; None if the threshold was not reached or nothing came after it.
     """
     at, level = _evaluations(steps, values)
     start, reached = steps_to_threshold(steps, values, threshold)
     after = level[(at > start) & (at <= start + over)]
     if not reached or not len(after):
         return None
-    return bool(after.mean() >= threshold - KEEP_TOLERANCE * abs(threshold))
+    return bool(after.mean() >= threshold - KEEP_TOLERANCE * abs(threshold or level[0]))
 
 
 def watched(steps: ArrayLike, values: ArrayLike, threshold: float, *, over: int = KEEP_STEPS) -> int:

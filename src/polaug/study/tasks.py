@@ -130,11 +130,12 @@ def _unknown(name: Any, package: str, env_id: str) -> UnknownNameError:
     known = [*gym.registry, *(() if package else TASKS)]
     near = max(known, key=lambda each: (*_likeness(env_id, each), each in TASKS, each), default="")
     if near and _likeness(env_id, near)[0] >= _NEAR:
-        hint = f"Did you mean {(f'{package}:' if package else '') + near!r}?"
+        hint = f"Did you mean {(f'{package}:' if package else '') + near!r}? `polaug list` shows the tasks."
     else:
-        hint = "`polaug list` shows the tasks, gymnasium.pprint_registry() all ids."
+        listed = f"Tasks are: {', '.join(TASKS)}."
+        hint = f"`polaug list` shows the tasks, gymnasium.pprint_registry() all ids. {listed}"
     return UnknownNameError(
-        f"task: no task and no Gymnasium environment is called {shown(name)}. {hint} Tasks are: {', '.join(TASKS)}. "
+        f"task: nothing is called {shown(name)}, neither a task nor a Gymnasium environment. {hint} "
         'An environment of your own or of another package: "package:Id-v0".'
     )
 

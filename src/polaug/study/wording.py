@@ -197,10 +197,11 @@ def guessed(found: Estimate, baseline: str) -> str:
     return faster(Estimate(found.value, math.nan, math.nan), baseline).replace(" steps", " steps in the median", 1)
 
 
-def tolerance(watched: tuple[int, int], kept: bool = True) -> str:
+def tolerance(threshold: float | None, watched: tuple[int, int], kept: bool = True) -> str:
     """What it means to keep a level, or to lose it, that was then seen for so many steps, at least and at most."""
     steps = " to ".join(dict.fromkeys(map(number, watched)))
-    return f"that is {'' if kept else 'not '}within {KEEP_TOLERANCE:.0%} on average over the next {steps} steps"
+    within = f"{'' if kept else 'not '}within {KEEP_TOLERANCE:.0%}{'' if threshold else ' of the way up to it'}"
+    return f"that is {within} on average over the next {steps} steps"
 
 
 def keeping(row: Headline) -> str:
@@ -284,7 +285,7 @@ def _when(row: Headline) -> str:
             kept = "kept" if row.keepers else "lost again"
         else:
             kept = f"kept by {'all' if row.keepers == row.judged else row.keepers or 'none'}"
-        when.append(f"{kept}, {tolerance(row.watched, kept != 'lost again')}")
+        when.append(f"{kept}, {tolerance(row.threshold, row.watched, kept != 'lost again')}")
     return f" ({'; '.join(when)})" if when else ""
 
 
@@ -292,7 +293,8 @@ def _then(row: Headline) -> str:
     """What became of the level that a single run reached."""
     if not row.judged:
         return ""
-    return f"{' and kept it' if row.keepers else ' but lost it again'} ({tolerance(row.watched, row.keepers > 0)})"
+    means = tolerance(row.threshold, row.watched, row.keepers > 0)
+    return f"{' and kept it' if row.keepers else ' but lost it again'} ({means})"
 
 
 def _alone(row: Headline) -> str:

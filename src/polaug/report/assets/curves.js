@@ -71,7 +71,8 @@ function stripTraces(task) {
           [1, report.methods[method].colour],
         ],
         showscale: false,
-        hoverinfo: "skip",
+        name: plain(report.methods[method].name),
+        hovertemplate: "explorer %{z:.0%}",
       },
     ];
   });
@@ -114,7 +115,7 @@ function curveChart(task, kind) {
   const rows = shownMethods(task).length;
   const share = strip.length ? Math.min(0.34, 0.05 + 0.022 * rows) : 0;
   const made = layout({
-    margin: { l: 52, r: 14, t: 30, b: 44 } /* room for the tools above the picture */,
+    margin: { l: 52, r: 24, t: 30, b: 44 } /* room for the tools above the picture, and for half of the last label */,
     dragmode: touch.matches ? false : "zoom",
     hovermode: "x unified",
     uirevision: axisOf(kind) /* a zoom stays while methods come and go */,
@@ -124,6 +125,7 @@ function curveChart(task, kind) {
       rangemode: "tozero",
       ticks: "outside",
       ticklen: 4,
+      ticklabeloverflow: "allow" /* the budget is the number that is looked for */,
       anchor: strip.length ? "y2" : "y",
     }),
     yaxis: axis({
@@ -177,6 +179,8 @@ function curveChart(task, kind) {
       showarrow: false,
       text: `solved at ${number(task.threshold)}`,
       font: { size: 11.5, color: variable("--soft") },
+      bgcolor: faint(variable("--card"), 0.85) /* curves run through it */,
+      borderpad: 1,
     });
     const marker = { opacity: 0 }; /* so that the threshold is always within the picture */
     traces.push({ x: [0], y: [task.threshold], mode: "markers", marker, hoverinfo: "skip", showlegend: false });

@@ -90,6 +90,8 @@ class HeatSection {
     this.root.querySelector(".slice").textContent = heat ? heat.words : "";
     const rank = this.root.querySelector(".rank");
     if (rank) rank.textContent = rankWords(heat);
+    const shared = this.root.querySelector(".shared");
+    if (shared) shared.textContent = this.choices ? this.choices.words : "";
     if (heat) {
       this.slider.max = heat.steps.length - 1;
       this.move(heat.steps.length - 1, true);

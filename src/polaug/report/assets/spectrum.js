@@ -50,9 +50,10 @@ function choicesChart(choices) {
     x: choices.x,
     y: choices.shares[k],
     name: plain(member),
-    marker: { color: report.colours[(k + 2) % report.colours.length] },
+    marker: { color: choices.colours[k] },
     width: choices.width,
-    hovertemplate: "%{y:.0%}",
+    customdata: choices.runs,
+    hovertemplate: "%{y:.0%} of %{customdata}",
   }));
   return {
     traces,
@@ -62,12 +63,12 @@ function choicesChart(choices) {
       hovermode: "x unified",
       showlegend: true,
       xaxis: axis({ title: "episode of the explorer", showgrid: false }),
-      yaxis: axis({ title: "share of seeds", range: [0, 1], tickformat: ".0%", showgrid: false }),
+      yaxis: axis({ title: "share of runs", range: [0, 1], tickformat: ".0%", showgrid: false }),
     }),
   };
 }
 
-function choicesRows({ members, x, shares }) {
-  const row = (at, k) => [number(at), ...shares.map((share) => `${Math.round(100 * share[k])} %`)];
-  return [["episode", ...members], ...x.map(row)];
+function choicesRows({ members, x, shares, runs }) {
+  const row = (at, k) => [number(at), runs[k], ...shares.map((share) => `${Math.round(100 * share[k])} %`)];
+  return [["episode", "runs", ...members], ...x.map(row)];
 }
