@@ -200,6 +200,6 @@ def _solved(result: Any) -> str:
     if not len(good):
         return f", never solved ({goal})"
     still, seen = kept(steps, means, result.threshold), watched(steps, means, result.threshold)
-    means = "" if still is None else tolerance(result.threshold, (seen, seen), still)
-    after = means and f" {'and kept' if still else 'but lost again'}, {means}"
+    rule = "" if still is None else tolerance(result.threshold, (seen, seen), still)
+    after = rule and f" {'and kept' if still else 'but lost again'}, {rule}"
     return f", first solved ({goal}) after {int(good[0]):,} steps{after}"
