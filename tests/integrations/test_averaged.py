@@ -19,10 +19,10 @@ def test_it_is_the_plain_mean_at_first_and_then_forgets():
     network = [parameter(0.0)]
     averaged = Averaged(lambda: network)
     seen = []
-    for k in range(200):
+    for k in range(120):
         with torch.no_grad():
             network[0].fill_(float(k % 7))
-        averaged.follow(8)
+        averaged.follow(16)
         seen.append(k % 7)
     with averaged.in_place():
         assert network[0].tolist() == pytest.approx([np.mean(seen)] * 2, abs=1e-5)
@@ -30,7 +30,7 @@ def test_it_is_the_plain_mean_at_first_and_then_forgets():
     with torch.no_grad():
         network[0].fill_(100.0)
     for _ in range(1_000):
-        averaged.follow(8)
+        averaged.follow(16)
     with averaged.in_place():
         assert network[0].tolist() == pytest.approx([100.0] * 2, abs=2.0)
 
@@ -38,7 +38,7 @@ def test_it_is_the_plain_mean_at_first_and_then_forgets():
 def test_few_steps_are_not_looked_at_one_by_one():
     network = [parameter(1.0)]
     averaged = Averaged(lambda: network)
-    averaged.follow(7)
+    averaged.follow(15)
     assert not averaged.state_dict()["counters"][2]
     averaged.follow(1)
     assert averaged.state_dict()["counters"][2] == 1
@@ -47,7 +47,7 @@ def test_few_steps_are_not_looked_at_one_by_one():
 def test_the_network_comes_back_after_an_error_and_can_be_trained():
     network = [parameter(1.0)]
     averaged = Averaged(lambda: network)
-    averaged.follow(8)
+    averaged.follow(16)
     optimizer = torch.optim.SGD(network, lr=1.0)
     with pytest.raises(ZeroDivisionError), averaged.in_place():
         raise ZeroDivisionError
@@ -61,7 +61,7 @@ def test_the_network_comes_back_after_an_error_and_can_be_trained():
 def test_who_has_become_another_one_starts_anew():
     network = [parameter(1.0)]
     averaged = Averaged(lambda: network)
-    averaged.follow(8)
+    averaged.follow(16)
     averaged.restart()
     with torch.no_grad():
         network[0].fill_(5.0)
@@ -72,7 +72,7 @@ def test_who_has_become_another_one_starts_anew():
 def test_it_goes_on_from_its_state_and_refuses_another_networks():
     network = [parameter(1.0)]
     averaged = Averaged(lambda: network)
-    averaged.follow(12)
+    averaged.follow(20)
     with torch.no_grad():
         network[0].fill_(3.0)
     with averaged.in_place():
@@ -83,10 +83,10 @@ def test_it_goes_on_from_its_state_and_refuses_another_networks():
     other.load_state_dict(state)
     assert saved[0].tolist() == [3.0, 3.0]  # and goes on from the network
     for each in (averaged, other):
-        each.follow(9)
+        each.follow(17)
     for each, numbers in ((averaged, network), (other, saved)):
         with each.in_place():
-            assert numbers[0].tolist() == pytest.approx([1 + 2 * 9 / 21] * 2)
+            assert numbers[0].tolist() == pytest.approx([1 + 2 * 17 / 37] * 2)
     ours, theirs = averaged.state_dict(), other.state_dict()
     assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
     narrow = Averaged(lambda: [torch.nn.Parameter(torch.zeros(1))])
@@ -100,7 +100,7 @@ def test_a_file_holds_the_agent_that_was_seen(with_environment, corridor, guide,
     agent = augment(DQN)("MlpPolicy", corridor(), augmentation=Augmentation(guide), seed=0, device="cpu")
     agent.learn(60)
     agent._polaug.averaged.restart()
-    agent._polaug.averaged.follow(8)
+    agent._polaug.averaged.follow(16)
     with torch.no_grad():
         for weights in agent.q_net.parameters():
             weights.normal_()
@@ -140,7 +140,7 @@ def test_predictions_without_noise_are_the_means_and_exploration_is_the_networks
     agent = augment(cls)("MlpPolicy", corridor(), augmentation=Augmentation(guide), seed=0, device="cpu")
     agent.learn(60)
     agent._polaug.averaged.restart()
-    agent._polaug.averaged.follow(8)
+    agent._polaug.averaged.follow(16)
     obs = np.array([[at, 0.1] for at in np.linspace(-1, 11, 200)], np.float32)
     mean, _ = agent.predict(obs, deterministic=True)
     with torch.no_grad():
@@ -158,7 +158,7 @@ def test_the_champion_is_the_mean_that_was_examined(corridor, guide):
     agent.learn(60)
     companion = agent._polaug
     companion.averaged.restart()
-    companion.averaged.follow(8)
+    companion.averaged.follow(16)
     mean = [weights.detach().clone() for weights in agent.q_net.parameters()]
     with torch.no_grad():
         for weights in agent.q_net.parameters():
@@ -175,7 +175,7 @@ def test_a_telling_lesson_ends_the_mean_and_a_reminder_does_not(corridor, guide,
     agent.learn(60)
     companion = agent._polaug
     for weight, kept in ((0.4, True), (0.9, False)):
-        companion.averaged.follow(8)
+        companion.averaged.follow(16)
         monkeypatch.setattr(type(companion.handover), "teaching", property(lambda self, weight=weight: weight))
         companion.teach()
         assert bool(companion.averaged.state_dict()["counters"][2]) == kept

@@ -17,16 +17,22 @@ from polaug.errors import StateError
 from polaug.state import State
 
 _WINDOW = 2_000  # steps
-_EVERY = 8  # steps between two looks
+_EVERY = 16  # steps between two looks
 
 
 class Averaged:
     """Follows `parameters()` from the last `restart` on."""
 
     def __init__(self, parameters: Callable[[], list[torch.nn.Parameter]]) -> None:
-        self._parameters = parameters
+        self._look_up = parameters
+        self._found: list[torch.nn.Parameter] = []
         self._mean: list[torch.Tensor] = []
         self._over = self._waiting = 0  # steps that it is the mean over, and steps since the last look
+
+    def _parameters(self) -> list[torch.nn.Parameter]:
+        """Looked up once, since walking through modules takes as long as acting; SB3 puts new numbers into the same."""
+        self._found = self._found or self._look_up()
+        return self._found
 
     def restart(self) -> None:
         """The network has become another one: what it was says nothing any more."""

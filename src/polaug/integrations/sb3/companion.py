@@ -30,6 +30,7 @@ from polaug.transfer.as_published import TAU_E, TAU_Q
 
 Result = TypeVar("Result")
 _LONGEST_QUEUE = 500
+_LABELLED = 1.5  # own updates that cost as much as a minibatch of a lesson, its labels included
 _TELLING = 0.5  # weight of a lesson after which an agent is no longer what it was
 _VERSION = 9  # of the saved state
 
@@ -178,7 +179,8 @@ class Companion:
         """The explorer's actions for all environments."""
         self.catch_up()
         drivers = self.handover.drivers.copy()
-        self._guarded("drive_only", lambda: self.explorer.drive_only(drivers))
+        if len(drivers) > 1:
+            self._guarded("drive_only", lambda: self.explorer.drive_only(drivers))
         return self._guarded("act", lambda: self.explorer.act(self._observations))
 
     def after_step(self, model: Any, step: dict[str, Any], actions: NDArray[Any]) -> list[Episode]:
@@ -311,9 +313,10 @@ class Companion:
                 self.averaged.restart()
         else:
             self._log = self.transfer.repeat(self.handover.holding(self._taught_at))
-        # A lesson takes the place of as many of the agent's own updates, where these train nothing else (an actor's
-        # critic): together they cost what the own ones alone did.
-        self._owed = int(self._log.get("lesson_batches", 0)) if self._all_is_taught else 0
+        # A lesson takes the place of as many of the agent's own updates as it costs, where these train nothing else (an
+        # actor's critic): together they cost what the own ones alone did.
+        price = _LABELLED if weight > 0.0 else 1.0
+        self._owed = int(price * self._log.get("lesson_batches", 0)) if self._all_is_taught else 0
         self.champion.changed(wholly=False)
 
     def due(self, gradient_steps: int) -> int:
