@@ -74,7 +74,7 @@ def test_changes_of_the_augmentation_are_part_of_the_name():
         ("sac", "CartPole-v1", "SAC needs Box actions"),
         ("ppo-tuned", "DeepSea", "no tuned ppo"),
         ("ppo+tabular", "CartPole-v1", "ppo|tabular|observation_space"),
-        ("ppo+pa:margin", "CartPole-v1", "value_based"),
+        ("ppo+pa:margin", "CartPole-v1", "PPO, A2C and TRPO can be taught by"),
         ("ppo", "Blackjack-v1", r"ppo cannot see the Tuple observations of Blackjack-v1\. Wrap it in gymnasium"),
         ("dqn+pa", "Blackjack-v1", "dqn.pa cannot see the Tuple observations"),
     ],

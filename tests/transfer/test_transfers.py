@@ -95,7 +95,7 @@ def test_auto_is_the_best_known_for_each_family_and_typos_get_a_hint():
         transfer_class("kickstat", "policy_gradient")
     with pytest.raises(InvalidInputError, match="PPO, A2C and TRPO can be taught by"):
         build("margin", "discrete", 2, spaces.Discrete(2))
-    with pytest.raises(InvalidInputError, match="actor_critic"):
+    with pytest.raises(InvalidInputError, match="got 'replay'"):
         build("replay", "discrete", 2, spaces.Discrete(2))
 
 
