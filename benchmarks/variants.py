@@ -15,7 +15,10 @@ Array = NDArray[np.float64]
 SCALE = {"rewards x 1e6": 1e6, "rewards x 1e-6": 1e-6}
 """Variants that multiply rewards, and by how much: scores are divided by it again."""
 
-VARIANTS = (*SCALE, "observations x 1000 + 1e6", "unbounded", "reordered", "constant dimension", "noise dimension")
+VARIANTS = (*SCALE, "observations x 1000 + 1e6", "unbounded", "reordered", "constant dimension", "noise dimension",
+            "noisy rewards", "broken reading")  # fmt: skip
+_NOISE = 0.5  # standard deviation, where rewards are 1 or −1
+_BROKEN = 50.0  # what the last number of the second episode's first observation is
 
 
 def variant(env: gym.Env[Any, Any], name: str, seed: int) -> gym.Env[Any, Any]:
@@ -24,6 +27,11 @@ def variant(env: gym.Env[Any, Any], name: str, seed: int) -> gym.Env[Any, Any]:
         return env
     if name in SCALE:
         return gym.wrappers.TransformReward(env, lambda reward: float(reward) * SCALE[name])
+    if name == "noisy rewards":
+        noise = np.random.default_rng([seed, 3])
+        return gym.wrappers.TransformReward(env, lambda reward: float(reward) + _NOISE * noise.standard_normal())
+    if name == "broken reading":
+        return BrokenReading(env)
     box = env.observation_space
     assert isinstance(box, spaces.Box)
     low, high = box.low.astype(np.float64), box.high.astype(np.float64)
@@ -40,6 +48,21 @@ def variant(env: gym.Env[Any, Any], name: str, seed: int) -> gym.Env[Any, Any]:
         rng = np.random.default_rng([seed, 2])
         return _seen(env, lambda o: np.append(o, rng.standard_normal()), low, high)
     raise KeyError(name)
+
+
+class BrokenReading(gym.Wrapper[Any, Any, Any, Any]):
+    """One number of one observation is far off, once."""
+
+    _episodes = 0
+
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        """As the environment's; the second one is broken."""
+        observation, info = self.env.reset(**options)
+        self._episodes += 1
+        if self._episodes == 2:
+            observation = np.array(observation)
+            observation[-1] = _BROKEN
+        return observation, info
 
 
 def _seen(env: gym.Env[Any, Any], change: Callable[[Array], Array], low: Array, high: Array) -> gym.Env[Any, Any]:

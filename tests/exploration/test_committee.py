@@ -221,9 +221,9 @@ def test_the_model_teaches_where_the_linear_members_single_policy_is_clearly_wor
         explorer._contest.standings["linear"].returns = [500.0] * 10
         explorer._contest.standings["linear"].counted = 10
     assert explorer._contest.best() == "linear"
-    explorer._model_teaches = True
+    explorer._teacher._model_teaches = True
     assert np.array_equal(explorer.q_values(states), explorer._model.values(states.astype(float)))
-    explorer._model_teaches = False
+    explorer._teacher._model_teaches = False
     choice = explorer._linear.values(states.astype(float)).argmax(axis=1)
     assert np.array_equal(explorer.q_values(states).argmax(axis=1), choice)
 

@@ -57,7 +57,7 @@ def test_a_committee_chooses_a_teacher_only_for_those_who_learn(tmp_path):
         explorer.teaches = teaches
         play(env, explorer, steps=4000)
         assert explorer._contest.best() == "linear"  # else there is nothing to choose
-        judged[teaches] = explorer._judged_at
+        judged[teaches] = explorer._teacher._judged_at
         assert explorer.q_values(np.zeros((3, 4), dtype=np.float32)).shape == (3, 2)  # whoever asks gets an answer
     assert judged[False] == 0
     assert judged[True] > 0

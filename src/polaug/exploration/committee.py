@@ -38,6 +38,7 @@ from polaug.exploration.run import CALM, Run, runs_from, runs_state
 from polaug.exploration.spells import Spells
 from polaug.exploration.store import Store
 from polaug.exploration.tabular import TabularExplorer
+from polaug.exploration.teacher import Teacher
 from polaug.features.spaces import Flattener, Space
 from polaug.state import LARGEST_COUNT, Layout, State, alike, fitting, part, prefixed, within
 
@@ -45,8 +46,6 @@ MEMBERS = ("model", "fitted", "linear", "cells")
 _MAX_TABLE = 1_000_000  # different observations up to which they are counted one by one,
 _MAX_POSITIONS = 1_000  # or so many, if each is made of positions: what is near must tell something then
 _POSITIONS = 9  # choices from which on a column is a position
-_CLEARLY = 0.05  # of the range of recent returns
-_JUDGE_AGAIN = 1.3  # times the steps at the last choice of a teacher
 _LOST = 2.5  # times the usual low point of an episode: it is lost
 _GRACE = 60  # steps that the model's proven visions get to save an episode
 _HOLD = (5, 40)  # steps for which an action is held when nothing else helps
@@ -109,6 +108,7 @@ class CommitteeExplorer(Explorer):
             every["cells"] = Cells(self._store, len(Y), self._returns, seed, bounds)
         self._members = {name: every[name] for name in MEMBERS if name in members and name in every}
         self._contest = Contest(self._members, self._model, self._linear, self._store, self._returns)
+        self._teacher = Teacher(self._members, self._model, self._linear, self._contest)
         self._runs: dict[int, Run] = {}
         self.played: dict[int, str] = {}
         """Whom each environment's last finished episode belonged to at its end."""
@@ -117,8 +117,6 @@ class CommitteeExplorer(Explorer):
         self._spells = Spells()
         self._lows: list[float] = []
         self._lost_below = 0.0
-        self._judged_at = 0  # step at which the teacher was last chosen
-        self._model_teaches = False  # although the linear member plays best
 
     def reset(self) -> None:
         """Episodes under way speak for no member."""
@@ -162,7 +160,8 @@ class CommitteeExplorer(Explorer):
         environments): returns are of whole episodes, and speak for the member only if it has driven most of them.
         """
         run = self._runs.get(environment) or self._start(environment, flat)
-        self._choose_teacher(flat)
+        if self.teaches:
+            self._teacher.choose(flat, self._store.steps)
         self._give(environment, run, self._contest.next_member(flat))
         return run
 
@@ -181,38 +180,10 @@ class CommitteeExplorer(Explorer):
             return self._table._q_values(flat, states)
         if not self._model.ready:
             return None
-        best = self._contest.teacher()
-        if best == "linear" and self._model_teaches:
-            best = "model"
-        values = self._members[best].values(flat)
-        if best != "linear":
-            return values
-        # Its scores rank actions but are no returns: the model's values, with the highest at the linear choice.
-        choice, rows = values.argmax(axis=1), np.arange(len(flat))
-        values = self._model.values(flat)
-        top = values.argmax(axis=1)
-        values[rows, choice], values[rows, top] = values[rows, top], values[rows, choice]
-        return values
+        return self._teacher.values(flat)
 
     def _uncertainty(self, flat: FloatArray, states: Any) -> FloatArray | None:
         return self._model.novelty(flat) if self._table is None and self._model.ready else None
-
-    def _choose_teacher(self, flat: FloatArray) -> None:
-        """The linear member plays another policy from each start; whoever is taught learns a single one.
-
-        That may be worse than the model's, which is refitted and compared inside the model, ever more rarely. The
-        model judges in its own favour, so only a clear difference counts.
-        """
-        if not self.teaches or self._store.steps < _JUDGE_AGAIN * self._judged_at or self._contest.best() != "linear":
-            return
-        self._judged_at = self._store.steps
-        self._model.refit(values=True)
-        laws = self._model.dynamics.laws
-        if laws is None:
-            return
-        starts, horizon = np.concatenate([flat[None], self._linear.sample_starts(3)]), self._linear.horizon(200)
-        model, linear = (self._members[name].promise(laws, starts, horizon) for name in ("model", "linear"))
-        self._model_teaches = model > linear + _CLEARLY * self._contest.range
 
     # -- learning ---------------------------------------------------------------------------------------------------
 
@@ -383,7 +354,7 @@ class CommitteeExplorer(Explorer):
         state: State = {
             "runs": runs_state(self._runs, list(self._members)), "chosen": self._chosen.copy(),
             "lows": np.array(self._lows), "lengths": np.array(self._spells.lengths, dtype=np.int64),
-            "teacher": np.array([self._judged_at, self._model_teaches]),
+            "teacher": self._teacher.state(),
         }  # fmt: skip
         parts: dict[str, Any] = {"contest": self._contest, "store": self._store, "returns": self._returns}
         for name, each in (parts | self._kept()).items():
@@ -423,9 +394,9 @@ class CommitteeExplorer(Explorer):
         twin._spells = Spells(own["lengths"].tolist())
         twin._chosen, twin._lows = own["chosen"], own["lows"].tolist()
         twin._lost_below = _LOST * float(np.quantile(twin._lows, 0.25)) if twin._lows else 0.0
-        twin._judged_at, twin._model_teaches = int(own["teacher"][0]), bool(own["teacher"][1])
+        twin._teacher.restore(own["teacher"])
         for name in ("_store", "_returns", "_model", "_linear", "_members", "_contest", "_runs", "_chosen", "_spells",
-                     "_lows", "_lost_below", "_judged_at", "_model_teaches"):  # fmt: skip
+                     "_lows", "_lost_below", "_teacher"):  # fmt: skip
             setattr(self, name, getattr(twin, name))
 
 

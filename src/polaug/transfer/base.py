@@ -17,7 +17,6 @@ import torch
 from numpy.typing import NDArray
 
 from polaug.config import Augmentation
-from polaug.errors import invalid
 from polaug.exploration import Explorer, Transitions
 from polaug.state import State, part, prefixed
 from polaug.transfer.asked import Asked
@@ -102,11 +101,6 @@ class Transfer(ABC):
     """False if τ_e alone decides who drives."""
 
     def __init__(self, settings: Augmentation, student: Student, explorer: Explorer, rng: np.random.Generator) -> None:
-        if student.family not in self.families:
-            raise invalid(
-                "transfer", f"this one teaches {' and '.join(self.families)} agents", student.family,
-                'Pass transfer="auto", or a name that suits the agent.',
-            )  # fmt: skip
         self.settings, self.student, self.explorer, self.rng = settings, student, explorer, rng
 
     def watch(self, transitions: Transitions) -> None:  # noqa: B027 (most need nothing)
