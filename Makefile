@@ -1,4 +1,4 @@
-# Every target sets up .venv by itself, once: make demo | test | check | bench | docs | setup | browser | clean
+# Every target sets up .venv by itself, once: make demo | test | check | bench | docs | setup | browser | zoo | sbx | clean
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -8,10 +8,10 @@ READY  := $(VENV)/.ready
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test check bench docs setup browser clean
+.PHONY: demo test check bench docs setup browser zoo sbx clean
 
 demo: $(READY)
-	$(BIN)/polaug compare MountainCar-v0 --methods ppo,dqn,ppo+pa,dqn+pa --seeds 3 --steps 8000 --workers 2 --save-models --out runs/demo
+	$(BIN)/polaug compare MountainCar-v0 FrozenLake8x8 --methods ppo,dqn,ppo+pa,dqn+pa --seeds 3 --steps 8000 --workers 2 --save-models --out runs/demo
 
 setup: $(READY)
 
@@ -50,7 +50,20 @@ docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html; its search needs a server, which is $(PYTHON) -m http.server -d site"
 
+# rl_zoo3 asks for packages in other versions than constraints.txt has: an environment of its own.
+zoo:
+	$(PYTHON) -m venv .venv-zoo
+	grep "^torch==" constraints.txt > .venv-zoo/constraints.txt
+	.venv-zoo/bin/python -m pip install --quiet --disable-pip-version-check --constraint .venv-zoo/constraints.txt --editable ".[contrib]" rl_zoo3 pytest
+	.venv-zoo/bin/python -m pytest tests/test_zoo.py
+
+# SBX depends on a nightly build of TensorFlow Probability, which no file can pin for long: an environment of its own.
+sbx:
+	$(PYTHON) -m venv .venv-sbx
+	.venv-sbx/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[sbx]" pytest
+	.venv-sbx/bin/python -m pytest tests/sb3/test_sbx.py
+
 # runs/ stays: it may be days of work.
 clean:
-	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-zoo .venv-sbx site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -67,16 +67,18 @@ class Learner(BaseCallback):
     def __init__(self, cls: Any, task: str, seed: int, steps: int) -> None:
         super().__init__()
         self.agent, self.watch, self.steps = cls("MlpPolicy", task, seed=seed, device="cpu"), Stopwatch(), steps
-        self.companion = getattr(self.agent, "_polaug", None)
-        if self.companion is not None:
-            for method, part in (("look", "rest"), ("after_step", "rest"), ("teach", "teach"), ("statistics", "rest")):
-                self.watch.wrap(self.companion, method, part)
+        bridge = getattr(self.agent, "_polaug", None)
+        self.coach = None if bridge is None else bridge.coach
+        if self.coach is not None:
+            for method, part in (("look", "rest"), ("after_step", "rest"), ("teach_if_due", "teach")):
+                self.watch.wrap(bridge, method, part)
+            self.watch.wrap(self.coach, "statistics", "rest")
             for method, part in (
                 ("act", "act"), ("observe", "observe"), ("observe_past", "observe"), ("greedy", "relabel"),
                 ("q_values", "relabel"),
             ):  # fmt: skip
-                self.watch.wrap(self.companion.explorer, method, part)
-            self.watch.wrap(self.companion.transfer, "watch", "watch")
+                self.watch.wrap(self.coach.guide, method, part)
+            self.watch.wrap(self.coach.transfer, "watch", "watch")
         self.turn, self.wall, self.cpu = threading.Semaphore(0), 0.0, 0.0
         self.other: Learner | None = None
         self._generators = (np.random.get_state(), torch.get_rng_state())  # noqa: NPY002 (SB3's generators)
@@ -130,7 +132,7 @@ def compare(algo: str, task: str, seeds: range, steps: int) -> dict[str, Any]:
     """Ratios and parts, the latter in units of the plain agent's time; means over the seeds, so that they add up."""
     pairs = [pair(algo, task, seed, steps) for seed in seeds]
     wall, cpu = [b.wall / a.wall for a, b in pairs], [b.cpu / a.cpu for a, b in pairs]
-    driven = [b.companion.handover.explorer_steps / b.companion.handover.steps for _, b in pairs if b.companion]
+    driven = [b.coach.guide_steps / b.coach.steps for _, b in pairs if b.coach]
     result: dict[str, Any] = {
         "plain_seconds": round(float(np.median([a.wall for a, _ in pairs])), 2),
         "wall_ratio": round(float(np.median(wall)), 3), "cpu_ratio": round(float(np.median(cpu)), 3),

@@ -22,7 +22,7 @@ from stable_baselines3 import PPO
 import polaug
 from benchmarks.timing import FIGURES, RESULTS, save
 from polaug.errors import UnsupportedSpaceError
-from polaug.exploration import Explorer
+from polaug.explorers import Explorer
 from polaug.testing import Rollout
 
 mpl.use("Agg")
@@ -158,7 +158,7 @@ def draw(results: dict[str, Any]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.explorer_cost", description=__doc__)
-    parser.add_argument("--explorer", default="committee", choices=polaug.explorers(), help="whose cost is drawn")
+    parser.add_argument("--explorer", default="portfolio", choices=polaug.explorers(), help="whose cost is drawn")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=900, help="steps on each synthetic space")
     parser.add_argument("--redraw", action="store_true", help="draw what was measured before, and measure nothing")

@@ -1,4 +1,4 @@
-"""A million adversarial steps: `python -m benchmarks.soak [--explorer committee] [--steps 1000000]` (several minutes).
+"""A million adversarial steps: `python -m benchmarks.soak [--explorer portfolio] [--steps 1000000]` (several minutes).
 
 Rewards are huge, constant, alternating and of every size in turn, transitions are random, episodes end at random. After
 every thousand steps Q̂ must be finite and actions must belong to the space; memory and speed are noted. Writes
@@ -29,7 +29,7 @@ TURN = 20_000  # steps before the next kind of rewards
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--explorer", default="committee", choices=polaug.explorers())
+    parser.add_argument("--explorer", default="portfolio", choices=polaug.explorers())
     parser.add_argument("--steps", type=int, default=1_000_000)
     arguments = parser.parse_args()
     observation_space, action_space = SPACES["vector, discrete"]

@@ -22,15 +22,15 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.timing import FIGURES, RESULTS
-from polaug.study.paper_figures import FIGURES as PAPER_FIGURES
-from polaug.study.paper_figures import figures
+from polaug.paper.figures import FIGURES as PAPER_FIGURES
+from polaug.paper.figures import figures
 from polaug.study.results import Run, find_runs
 from polaug.study.summary import Headline, headline, summary_json
 from polaug.study.wording import interval
 
 EPISODES = 100
-KEPT = ("study.json", "config.json", "done.json", "episodes.csv", "evaluations.csv", "bonuses.csv", "choices.csv",
-        "clock.csv")  # fmt: skip
+KEPT = ("study.json", "config.json", "done.json", "episodes.csv", "evaluations.csv", "confirmations.csv",
+        "bonuses.csv", "choices.csv", "clock.csv")  # fmt: skip
 
 
 def curves(runs: Sequence[Run]) -> Iterator[tuple[str | int | float, ...]]:
@@ -64,6 +64,22 @@ def pack(folder: Path, archive: Path) -> None:
         for path in sorted(folder.rglob("*")):
             if path.name in KEPT and (path.parent == folder or (path.parent / "done.json").exists()):
                 tar.add(path, path.relative_to(folder))
+
+
+def keep(folder: Path, name: str) -> None:
+    """The runs, their summary, their curves, and the paper's figures if they are of its tasks."""
+    runs = find_runs(folder)
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    pack(folder, RESULTS / f"{name}_runs.tar.xz")
+    (RESULTS / f"{name}.json").write_text(json.dumps(summary_json(runs), indent=1) + "\n")
+    with (RESULTS / f"{name}_curves.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("task", "method", "by", "at", "mean", "std", "seeds"))
+        writer.writerows(curves(runs))
+    if {run.task for run in runs} & set(PAPER_FIGURES):
+        for path in figures(folder):
+            if path.suffix == ".png":
+                (FIGURES / f"{name}_{path.name}").write_bytes(path.read_bytes())
 
 
 def restore(archive: Path, folder: Path) -> None:
@@ -101,19 +117,8 @@ def main() -> None:
     if args.restore:
         restore(archive, args.folder)
         return
-    runs = find_runs(args.folder)
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    pack(args.folder, archive)
-    (RESULTS / f"{args.name}.json").write_text(json.dumps(summary_json(runs), indent=1) + "\n")
-    with (RESULTS / f"{args.name}_curves.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(("task", "method", "by", "at", "mean", "std", "seeds"))
-        writer.writerows(curves(runs))
-    if {run.task for run in runs} & set(PAPER_FIGURES):
-        for path in figures(args.folder):
-            if path.suffix == ".png":
-                (FIGURES / f"{args.name}_{path.name}").write_bytes(path.read_bytes())
-    print(table(headline(runs)))
+    keep(args.folder, args.name)
+    print(table(headline(find_runs(args.folder))))
 
 
 if __name__ == "__main__":

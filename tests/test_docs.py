@@ -1,7 +1,6 @@
 """Documentation that works: its Python runs, its commands parse, its links lead somewhere, its tables are complete."""
 
 import doctest
-import inspect
 import os
 import re
 import shlex
@@ -10,11 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.commands import flags as flags_of
+from tests.commands import parsed
 
 import polaug
 from polaug import cli
-from polaug.cli.completion import described_commands
-from polaug.exploration import METHODS
+from polaug.explorers import METHODS, option_names
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -42,6 +42,16 @@ def test_python_blocks_run_as_pasted(code, line, page, monkeypatch, tmp_path):
     exec(compile("\n" * (line - 1) + code, str(page), "exec"), {"__name__": "__main__"})
 
 
+@pytest.mark.filterwarnings("ignore")  # TorchRL's own
+def test_the_page_of_torchrl_runs_as_pasted():
+    pytest.importorskip("torchrl")
+    (code,) = [block.values[0] for block in blocks("py") if block.values[2].name == "torchrl.md"]
+    names = {"__name__": "__main__"}
+    exec(compile(code, "torchrl.md", "exec"), names)
+    assert 0 < names["coach"].guide_steps < names["coach"].steps == names["STEPS"]
+    assert names["coach"].updates > 0
+
+
 def commands(code):
     """The words of each simple command: comments, pipes and redirections taken apart."""
     for line in code.replace("\\\n", " ").splitlines():
@@ -54,8 +64,8 @@ def commands(code):
 @pytest.mark.parametrize(("code", "line", "page"), blocks("sh"))
 def test_commands_exist(code, line, page):
     for words in commands(code):
-        if words[0] == "polaug":
-            cli.parser().parse_args(words[1:])
+        if words[0] == "polaug" and not words[1].startswith("--"):
+            parsed(words[1:])
         elif words[0] == "make":
             assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
         elif words[:2] == ["pip", "install"]:
@@ -67,20 +77,20 @@ def test_commands_exist(code, line, page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_in_the_text_exist(page):
     """`polaug train ENV --steps N` in a sentence: the command and its flags; placeholders may stand for values."""
-    known = {each.name: each for each in described_commands(cli.parser())}
+    known = flags_of()
     text = re.sub(FENCE, "", page.read_text(encoding="utf-8"))
     for span in re.findall(r"`polaug ([^`]+)`", text):
         name, *words = span.split()
         if name != "COMMAND" and not name.startswith("-"):
             assert name in known, f"{page.name}: polaug {span}"
             flags = {word.split("=")[0] for word in words if word.startswith("--")}
-            assert flags <= {*known[name].flags}, f"{page.name}: polaug {span}"
+            assert flags <= known[name], f"{page.name}: polaug {span}"
 
 
 def test_the_commands_of_the_command_line_page_are_all():
     text = (ROOT / "docs" / "how-to" / "command-line.md").read_text(encoding="utf-8")
-    for each in described_commands(cli.parser()):
-        assert f"| `polaug {each.name}" in text
+    for name in cli.COMMANDS:
+        assert f"| `polaug {name}" in text
     for code, meaning in re.findall(r"^  (\d+) +(.*)$", cli.EXIT_CODES, flags=re.MULTILINE):
         assert re.search(rf"^\| {code} \| {re.escape(meaning.split(':')[0].split(';')[0])}", text, flags=re.MULTILINE)
 
@@ -93,8 +103,8 @@ def test_every_page_is_in_the_navigation():
 
 def test_files_named_in_the_mathematics_exist():
     text = (ROOT / "docs" / "explanation" / "mathematics.md").read_text(encoding="utf-8")
-    named = re.findall(r"`(?:src/polaug/)?((?:completion|exploration|integrations|transfer)/\w+\.py)`", text)
-    assert len(named) >= 10
+    named = re.findall(r"`(?:src/polaug/)?((?:completion|explorers|coach|sb3)/(?:teaching/)?\w+\.py)`", text)
+    assert len(named) >= 7
     for path in named:
         assert (ROOT / "src" / "polaug" / path).exists(), path
 
@@ -128,11 +138,21 @@ def test_make_clean_keeps_runs():
     assert "runs" not in recipe
 
 
+def anchors(page):
+    """What a link to a place in this page may name: its headings as mkdocs and GitHub make identifiers of them."""
+    text = re.sub(FENCE, "", page.read_text(encoding="utf-8"))
+    heads = re.findall(r"^#+ +(.*?) *$", text, flags=re.MULTILINE)
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", head.replace("`", "")).strip().lower()) for head in heads}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(#[^)\s]*)?[^)]*\)", page.read_text(encoding="utf-8")):
         if not target.startswith("http"):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+            file = page.parent / target if target else page
+            assert file.exists(), f"{page.name} links to {target}"
+            if anchor and file.suffix == ".md":
+                assert anchor[1:] in anchors(file), f"{page.name} links to {target}{anchor}"
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
@@ -147,6 +167,5 @@ def test_every_explorer_has_a_page_with_all_its_settings(method):
     for heading in ("**Idea.**", "**When it helps.**", "**When not.**", "**Settings"):
         assert heading in text
     assert f"({method}.md)" in (ROOT / "docs" / "explorers" / "index.md").read_text(encoding="utf-8")
-    for option in inspect.signature(METHODS[method]).parameters.values():
-        if option.name not in ("observation_space", "action_space"):
-            assert f"`{option.name}`" in text, f"docs/explorers/{method}.md does not name the option {option.name}"
+    for option in option_names(METHODS[method]):
+        assert f"`{option}`" in text, f"docs/explorers/{method}.md does not name the option {option}"

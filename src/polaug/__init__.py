@@ -5,16 +5,18 @@ from typing import TYPE_CHECKING, Any
 from polaug import errors
 from polaug.completion import InductiveCompletion, canonical_distance, cost, principal_angles, solvers
 from polaug.config import Augmentation
-from polaug.exploration import Explorer, Transitions, explorers, make_explorer
+from polaug.explorers import Explorer, Transitions, explorers, make_explorer
 
 if TYPE_CHECKING:
-    from polaug.integrations import augment
-    from polaug.transfer import transfers
+    from polaug.coach import Coach
+    from polaug.coach.teaching import transfers
+    from polaug.sb3 import augment
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Augmentation",
+    "Coach",
     "Explorer",
     "InductiveCompletion",
     "Transitions",
@@ -31,17 +33,21 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Names that need torch, imported when first asked for: explorers and completion start fast without it."""
+    """Import names that need torch on first use, so that `import polaug` stays fast."""
     if name == "augment":
-        from polaug.integrations import augment
+        from polaug.sb3 import augment
 
         return augment
+    if name == "Coach":
+        from polaug.coach import Coach
+
+        return Coach
     if name == "transfers":
-        from polaug.transfer import transfers
+        from polaug.coach.teaching import transfers
 
         return transfers
     raise AttributeError(f"module 'polaug' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), "augment", "transfers"])
+    return sorted([*globals(), "Coach", "augment", "transfers"])

@@ -1,7 +1,8 @@
-"""Checks of options and of saved states, each worded once; nothing here knows about spaces."""
+"""Checks of options and of saved states. Spaces are checked in `features`."""
 
 from __future__ import annotations
 
+import importlib
 import math
 import numbers
 from collections.abc import Mapping
@@ -10,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polaug.errors import StateError, invalid, shown, unknown
+from polaug.errors import InvalidInputError, StateError, invalid, shown, unknown
 
 MAX_SIZE = 4096
-"""Most features a map builds unless told otherwise: solvers hold size × size matrices."""
+"""Default maximum number of features of a map: solvers hold size × size matrices."""
 
 MAX_ROWS = 1 << 20
-"""Most rows a hashed map enumerates: beyond that X alone would fill the memory of a laptop."""
+"""Maximum number of rows that a hashed map enumerates: a larger X would not fit into memory."""
 
 
 def whole(parameter: str, value: Any, least: int, most: int | None = None, *, example: int | None = None) -> int:
@@ -26,6 +27,15 @@ def whole(parameter: str, value: Any, least: int, most: int | None = None, *, ex
         rule = f"must be a whole number of at least {least}" + (f" and at most {most}" if most is not None else "")
         raise invalid(parameter, rule, value, f"Pass for example {parameter}={least if example is None else example}.")
     return int(value)
+
+
+def package(name: str, parameter: str, install: str = "") -> Any:
+    """The optional package `name`, imported; without it `parameter` is refused. `install` is what to pass to pip."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as fault:
+        wanted = (install or name).partition(",")[0].partition(".")[0]
+        raise InvalidInputError(f"{parameter}: needs the package {wanted}. pip install {install or wanted}.") from fault
 
 
 def positive(parameter: str, value: Any) -> float:

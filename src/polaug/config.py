@@ -1,7 +1,4 @@
-"""The settings of an augmented agent: one field is one keyword, one command-line flag and one row of the report.
-
-Names of explorers and transfers are checked where their tables are, when the agent is built.
-"""
+"""The settings of an augmented agent. Names of explorers and transfers are checked when the agent is built."""
 
 from __future__ import annotations
 
@@ -17,60 +14,71 @@ from polaug.errors import StateError, invalid, unknown
 
 @dataclass(frozen=True)
 class Augmentation:
-    """How an agent is augmented. Every default is meant to be left alone; no setting depends on the environment."""
+    """How an agent is augmented. The defaults are the same for all environments."""
 
-    explorer: str | Callable[..., Any] = "committee"
-    """Who explores: a name from `polaug.explorers()`, or a callable f(observation_space, action_space, seed=…)."""
+    guide: Any = None
+    """Anything that acts: the name of an explorer, or an `Explorer`; a function f(observations) -> actions, of one
+    observation or of a batch; a policy with Stable-Baselines3's `predict`; demonstrations as (observations, actions), a
+    dict of these, a list of episodes, or a Minari data set. With a list of guides, the one with the best returns drives
+    and teaches. None: the `explorer`."""
+
+    explorer: str | Callable[..., Any] = "portfolio"
+    """The explorer that guides if there is no `guide`: a name from `polaug.explorers()`, or a callable
+    f(observation_space, action_space, seed=…)."""
 
     explorer_options: Mapping[str, Any] = field(default_factory=dict)
     """Options of that explorer."""
 
     transfer: str = "auto"
-    """How the rollouts teach the agent: a name from `polaug.transfers()`; "auto" takes the best known."""
+    """How the agent is taught: a name from `polaug.transfers()`. "auto" chooses by the kind of agent."""
 
     tau_e: int | None = None
-    """Algorithm 1's τ_e: the explorer drives during the first τ_e steps and never after. None: automatic."""
+    """τ_e of Algorithm 1: the explorer drives the first τ_e steps and none after them. None: p decides."""
 
     tau_q: int | None = None
-    """Algorithm 1's τ_q: Q̂ is learnt during the first τ_q steps. None: as long as the explorer is of use."""
-
-    patience: int = 3_000
-    """Steps that an explorer may drive without being better than the agent before only trials are left to it; where
-    episodes are long, at least one for each 500 of them, up to six."""
-
-    trial_share: float = 0.1
-    """Share of steps that the loser of the comparison gets at first, to show whether it has improved."""
-
-    teach_every: int = 250
-    """Environment steps between lessons."""
-
-    teach_batches: int = 80
-    """Most minibatches of a lesson; an agent that already agrees with Q̂ gets fewer."""
-
-    teach_batch_size: int = 256
-    """States in a minibatch of a lesson."""
-
-    teach_rate: float = 1e-2
-    """Learning rate of the lessons' own Adam."""
-
-    smoothing: float = 0.25
-    """Softness of the labels, in [0, 1): the share of probability that the teacher leaves to the other actions."""
-
-    margin: float = 0.8
-    """Margin of the large-margin loss, in units of the spread of the agent's values."""
-
-    n_step: int = 5
-    """n of the n-step returns of value-based agents whose own `n_steps` was not set; 1 leaves them as they are."""
-
-    memory: int = 20_000
-    """States kept for lessons."""
+    """τ_q of Algorithm 1: Q̂ is learnt during the first τ_q steps. None: during all steps."""
 
     seed: int | None = None
-    """Seed of the explorer. None: the agent's, or a fresh one if it has none either."""
+    """Seed of the guide, the coach and the teaching. None: the agent's seed, or a random one if it has none."""
+
+    window: int = 8
+    """Episodes of each kind from which p = P(guide better) is computed. Fewer make p noisy, more make it react late."""
+
+    guide_share: float = 0.75
+    """Largest share of the steps that the guide drives. The agent needs the rest for its own training."""
+
+    trial_share: float = 0.05
+    """Smallest share of the steps that the guide drives, to measure its returns. No teaching unless p is above it."""
+
+    evaluation_share: float = 0.5
+    """Share of the agent's episodes without exploration noise. A stochastic policy often has much lower returns during
+    training than its deterministic one. p compares the guide with the better kind."""
+
+    keep: float = 0.3
+    """Weight of teaching updates on earlier labels when p is not above `trial_share`, for value-based agents. Without
+    them the agent's own updates would forget what was taught. 0 switches them off."""
+
+    teach_every: int = 250
+    """Environment steps between two teaching phases."""
+
+    teach_updates: int = 80
+    """Maximum number of gradient steps in a teaching phase. An agent that agrees with the guide gets a tenth."""
+
+    teach_batch_size: int = 256
+    """States in a minibatch of teaching."""
+
+    teach_rate: float = 1e-2
+    """Learning rate of the separate Adam optimizer of teaching."""
+
+    n_step: int = 5
+    """n of the n-step returns of value-based agents, unless their `n_steps` was set. 1 changes nothing."""
+
+    memory: int = 20_000
+    """States kept for teaching."""
 
     def __post_init__(self) -> None:
         if not (isinstance(self.explorer, str) or callable(self.explorer)):
-            raise invalid("explorer", "must be a name or a callable", self.explorer, 'Pass for example "committee".')
+            raise invalid("explorer", "must be a name or a callable", self.explorer, 'Pass for example "portfolio".')
         options: Any = self.explorer_options
         if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
             raise invalid("explorer_options", "must be a dict of options", self.explorer_options, "Pass a dict.")
@@ -79,19 +87,43 @@ class Augmentation:
         for name in ("tau_e", "tau_q", "seed"):
             if getattr(self, name) is not None:
                 whole(name, getattr(self, name), 0)
-        whole("patience", self.patience, 0)
-        for name in ("teach_every", "teach_batches", "n_step", "memory"):
-            whole(name, getattr(self, name), 1)
+        for name in ("window", "teach_every", "teach_updates", "n_step", "memory"):
+            whole(name, getattr(self, name), 2 if name == "window" else 1)
         whole("teach_batch_size", self.teach_batch_size, 2)
         positive("teach_rate", self.teach_rate)
-        non_negative("margin", self.margin)
-        for name in ("trial_share", "smoothing"):
-            if non_negative(name, getattr(self, name)) >= 1.0:
-                raise invalid(name, "must lie in [0, 1)", getattr(self, name), f"Pass for example {name}=0.1.")
+        for name in ("guide_share", "trial_share", "evaluation_share", "keep"):
+            if non_negative(name, getattr(self, name)) > 1.0:
+                raise invalid(name, "must lie in [0, 1]", getattr(self, name), f"Pass for example {name}=0.5.")
+        if self.trial_share > self.guide_share:
+            raise invalid("trial_share", f"must be at most guide_share={self.guide_share}", self.trial_share,
+                          "Pass a smaller one.")  # fmt: skip
+
+    @classmethod
+    def of(cls, given: Any) -> Augmentation:
+        """The settings that a user passed: an `Augmentation`, a dict of its fields, or the name of an explorer.
+
+        Examples
+        --------
+        >>> from polaug import Augmentation
+        >>> Augmentation.of({"explorer": "model", "teach_every": 100}).teach_every
+        100
+        """
+        if isinstance(given, cls):
+            return given
+        if isinstance(given, str):
+            return cls(explorer=given)
+        if not isinstance(given, Mapping):
+            raise invalid("augmentation", "must be a polaug.Augmentation, a dict of its fields, an explorer's name or "
+                          "None", given, "Pass for example polaug.Augmentation().")  # fmt: skip
+        valid = [f.name for f in dataclasses.fields(cls)]
+        for name in given:
+            if name not in valid:
+                raise unknown("setting of Augmentation", name, valid)
+        return cls(**given)
 
     def to_json(self) -> str:
-        """All settings as JSON; what JSON cannot hold (callables) is left out and must be passed again on loading."""
-        # Not asdict: it copies, and what users pass (a lock, an open file) may have no copy.
+        """All settings as JSON. Callables are left out and must be passed again on loading."""
+        # Not asdict: it copies, and some options (a lock, an open file) cannot be copied.
         settings = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         settings |= {"explorer_options": dict(self.explorer_options)}
         kept, dropped = {}, []
@@ -100,6 +132,9 @@ class Augmentation:
                 kept[name] = json.loads(json.dumps(value))
             except (TypeError, ValueError):
                 dropped.append(name)
+        if self.guide is not None and not _is_named(self.guide):  # demonstrations would be data among the settings
+            kept.pop("guide", None)
+            dropped = [*(name for name in dropped if name != "guide"), "guide"]
         return json.dumps({"settings": kept, "dropped": dropped}, sort_keys=True)
 
     @classmethod
@@ -120,3 +155,7 @@ class Augmentation:
             if name not in valid:
                 raise unknown("setting of Augmentation", name, valid)
         return cls(**settings)
+
+
+def _is_named(guide: Any) -> bool:
+    return isinstance(guide, str) or (isinstance(guide, list) and all(isinstance(each, str) for each in guide))

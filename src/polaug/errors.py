@@ -1,14 +1,14 @@
-"""Every exception that polaug raises on purpose, and the one way their messages are worded.
+"""All exceptions of polaug.
 
     PolaugError
     ├── InvalidInputError (ValueError)      a value passed by the caller breaks a stated rule
-    │   ├── UnknownNameError                a name that is in no table; carries the nearest valid one
-    │   └── UnsupportedSpaceError           an observation or action space no feature map can serve
+    │   ├── UnknownNameError                an unknown name; the message has the nearest valid one
+    │   └── UnsupportedSpaceError           an observation or action space that is not supported
     ├── ExplorerError (RuntimeError)        an explorer failed while an agent was training with it
-    ├── NotFittedError (RuntimeError)       asked for a result before there is one
-    └── StateError (ValueError)             a saved state that is damaged or belongs to something else
+    ├── NotFittedError (RuntimeError)       a result was requested before fitting
+    └── StateError (ValueError)             a saved state is damaged or belongs to another object
 
-Catch `PolaugError` to catch them all. A message names the parameter, the rule, the value received and the remedy.
+`except PolaugError` catches all of them. A message names the parameter, the rule, the value received and a remedy.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ class InvalidInputError(PolaugError, ValueError):
 
 
 class UnknownNameError(InvalidInputError):
-    """A name that is in no table."""
+    """An unknown name."""
 
 
 class UnsupportedSpaceError(InvalidInputError):
-    """An observation or action space that no feature map can serve."""
+    """An observation or action space that is not supported."""
 
 
 class ExplorerError(PolaugError, RuntimeError):
-    """An explorer failed while an agent was training with it; what it raised is the cause."""
+    """An explorer failed while an agent was training with it. `__cause__` is its exception."""
 
 
 class NotFittedError(PolaugError, RuntimeError):
-    """A result was asked for before there is one."""
+    """A result was requested before fitting."""
 
 
 class StateError(PolaugError, ValueError):
-    """A saved state is damaged, or belongs to something else."""
+    """A saved state is damaged or belongs to another object."""
 
 
 def shown(value: Any) -> str:
@@ -62,12 +62,13 @@ def invalid(parameter: str, rule: str, value: Any, remedy: str) -> InvalidInputE
 
 
 def unknown(kind: str, name: Any, valid: Iterable[str], where: str = "") -> UnknownNameError:
-    """The error for a `name` missing from the table of `valid` names, with the nearest ones, or the nearest one.
+    """The error for a `name` that is not among the `valid` names.
 
-    All of them follow, unless they are many: then `where` says what lists them, and only who is far off reads them all.
+    The message has the nearest names and then all of them. With `where`, a command that lists them, all names follow
+    only if none is near.
     """
     names, said = sorted(valid), str(name).lower()
     near = difflib.get_close_matches(said, names, cutoff=0.8) or difflib.get_close_matches(said, names, 1, cutoff=0.5)
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-    rest = f"{where} shows all." if near and where else f"There are: {', '.join(names)}."
+    rest = f"{where} shows all." if near and where else f"Choose from: {', '.join(names)}."
     return UnknownNameError(f"{kind.partition(' of ')[0]}: no {kind} is called {shown(name)}.{hint} {rest}")

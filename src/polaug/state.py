@@ -1,17 +1,19 @@
 """Saved state as plain arrays: generators, prefixes, and files that hold nothing else.
 
-A file is a NumPy archive read with `allow_pickle=False`: loading one never runs code that somebody put into it.
+A file is a NumPy archive, read with `allow_pickle=False`. Loading a file never runs code.
 """
 
 from __future__ import annotations
 
+import io
 import lzma
+import math
 import os
 import struct
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
@@ -21,18 +23,22 @@ from numpy.typing import NDArray
 from polaug.errors import StateError
 
 State: TypeAlias = dict[str, NDArray[Any]]
-Layout: TypeAlias = tuple[str | int, ...]
-"""Kind of an array's numbers ("f", "i", "b"), then the length of each axis: a number, or a name for it."""
 
+LARGEST_STATE = 2**30
+"""Maximum number of bytes of a saved state."""
 LARGEST_COUNT = 2**62
-"""No counter of ours gets there."""
+"""Upper bound of all counters."""
+
+_BLOCK = 2**20  # bytes per read
+LARGEST_NUMBER = 1e205
+"""Observations and rewards are at most 1e100, so sums of their squares stay below this."""
 
 _WORD = 2**64 - 1
-# What a damaged archive makes zipfile and NumPy raise, each by some flipped bit; NotImplementedError is a RuntimeError.
-_UNREADABLE = (
+UNREADABLE = (
     OSError, ValueError, EOFError, KeyError, IndexError, AttributeError, TypeError, SyntaxError, OverflowError,
     MemoryError, RuntimeError, struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile,
 )  # fmt: skip
+"""What damaged archives make zipfile and NumPy raise, each by some flipped bit."""
 
 
 def generator_state(rng: np.random.Generator) -> NDArray[np.uint64]:
@@ -44,7 +50,7 @@ def generator_state(rng: np.random.Generator) -> NDArray[np.uint64]:
 
 
 def restored_generator(words: NDArray[Any]) -> np.random.Generator:
-    """A generator that goes on from `generator_state`."""
+    """The generator with the position of `generator_state`."""
     if words.shape != (6,) or words.dtype != np.uint64:
         raise StateError(f"generator: must be 6 words, got {words.dtype} {words.shape}. The state is damaged.")
     w = [int(word) for word in words]
@@ -57,67 +63,14 @@ def restored_generator(words: NDArray[Any]) -> np.random.Generator:
 
 
 def prefixed(prefix: str, state: Mapping[str, NDArray[Any]]) -> State:
-    """`state` with `prefix.` before every key, to store it beside others."""
+    """`state` with `prefix.` before every key."""
     return {f"{prefix}.{key}": array for key, array in state.items()}
 
 
 def part(prefix: str, state: Mapping[str, NDArray[Any]]) -> State:
-    """What `prefixed` stored under `prefix`."""
+    """The state that `prefixed` stored under `prefix`."""
     start = f"{prefix}."
     return {key.removeprefix(start): array for key, array in state.items() if key.startswith(start)}
-
-
-def captured(owner: object, names: Sequence[str]) -> State:
-    """Attributes that are arrays or plain numbers, as arrays."""
-    return {name: np.array(getattr(owner, name)) for name in names}
-
-
-def checked(owner: object, names: Sequence[str], state: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
-    """The values that `captured` stored, each of the type its attribute has now: an array keeps its kind and shape.
-
-    `owner` is as new: a row that is still empty is one that grows, and may have any length.
-    """
-    now = {name: getattr(owner, name) for name in names}
-    layout = {name: _layout(name, np.asarray(value), grows=np.shape(value) == (0,)) for name, value in now.items()}
-    arrays = fitting(type(owner).__name__, state, layout)
-    return {
-        name: arrays[name] if isinstance(value, np.ndarray) else type(value)(arrays[name].item())
-        for name, value in now.items()
-    }
-
-
-def alike(what: str, state: Mapping[str, NDArray[Any]], example: State, *, grows: bool = False) -> State:
-    """The arrays of `state` under the keys of `example`, once they have its kinds and shapes; with `grows`, whatever
-    the length of their first axes.
-    """
-    return fitting(what, state, {name: _layout(name, array, grows) for name, array in example.items()})
-
-
-def _layout(name: str, example: NDArray[Any], grows: bool) -> Layout:
-    return (example.dtype.kind, *((name, *example.shape[1:]) if grows and example.ndim else example.shape))
-
-
-def fitting(
-    what: str, state: Mapping[str, NDArray[Any]], layouts: Mapping[str, Layout], **sizes: int
-) -> dict[str, NDArray[Any]]:
-    """Copies of the arrays of `state` that `layouts` names, once each has its kind and shape: compiled loops believe
-    both. Lengths that have a name are those in `sizes`, or else equal wherever that name stands.
-    """
-    arrays = {}
-    for name, (kind, *lengths) in layouts.items():
-        saved = state[name]
-        if saved.dtype.kind == kind and saved.ndim == len(lengths):
-            for length, found in zip(lengths, saved.shape, strict=True):
-                if isinstance(length, str):
-                    sizes.setdefault(length, found)
-        wanted = tuple(sizes.get(length, length) if isinstance(length, str) else length for length in lengths)
-        if saved.dtype.kind != kind or saved.shape != wanted:
-            raise StateError(
-                f"{what}.{name}: must be of kind {kind!r} and shape {wanted}, got {saved.dtype} of shape "
-                f"{saved.shape}. The state is damaged."
-            )
-        arrays[name] = np.array(saved, order="K")  # in the same order: sums of rows and of columns differ in the bits
-    return arrays
 
 
 def within(what: str, numbers: Any, least: int, most: int) -> None:
@@ -129,6 +82,13 @@ def within(what: str, numbers: Any, least: int, most: int) -> None:
         )
 
 
+def bounded(what: str, numbers: Any, most: float = LARGEST_NUMBER) -> None:
+    """Refuse numbers that are not finite or larger than `most`: what is computed from them would overflow."""
+    array = np.asarray(numbers)
+    if array.dtype.kind == "f" and not (np.abs(array.astype(np.float64)) <= most).all():
+        raise StateError(f"{what}: must be finite and at most {most:g} in size. The state is damaged.")
+
+
 def write_arrays(file: IO[bytes], state: Mapping[str, NDArray[Any]]) -> None:
     """Write arrays that can be read without pickle. Older NumPys do not know `allow_pickle` here, and would store it
     as one more array.
@@ -137,32 +97,107 @@ def write_arrays(file: IO[bytes], state: Mapping[str, NDArray[Any]]) -> None:
         if np.asarray(array).dtype.hasobject:
             raise StateError(f"{name}: must be numbers or text, got objects. Leave it out of the state.")
     arrays: dict[str, Any] = dict(state)
+    size = sum(np.asarray(array).nbytes for array in arrays.values())
+    if size > LARGEST_STATE:
+        raise StateError(f"state: has {size:,} bytes, and a file of it may have {LARGEST_STATE:,}. Keep less in it.")
     np.savez_compressed(file, **arrays)
 
 
-def save_state(path: str | os.PathLike[str], state: Mapping[str, NDArray[Any]]) -> None:
-    """Write `state` to `path` whole or not at all: an existing file survives a crash half-way."""
+def read_arrays(file: IO[bytes] | bytes | bytearray, what: str) -> State:
+    """The arrays that `write_arrays` wrote, with every size checked before anything of that size is unpacked.
+
+    Parameters
+    ----------
+    file : binary file or bytes
+        A NumPy archive.
+    what : str
+        What it is, for messages.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(file) if isinstance(file, (bytes, bytearray)) else file) as archive:
+            check_sizes(archive, what)
+            parts = {name: unpacked(archive, name, what) for name in archive.namelist()}
+            return {name.removesuffix(".npy"): _array(content, what) for name, content in parts.items()}
+    except StateError:
+        raise
+    except UNREADABLE as fault:
+        raise StateError(f"{what}: is no complete saved state ({_told(fault)}). It is damaged, cut short, or not from "
+                         "polaug.") from fault  # fmt: skip
+
+
+def check_sizes(archive: zipfile.ZipFile, what: str) -> None:
+    """Refuse an archive that says that it unpacks to more than LARGEST_STATE."""
+    total = sum(info.file_size for info in archive.infolist())
+    if total > LARGEST_STATE:
+        raise StateError(f"{what}: unpacks to {total:,} bytes, more than the {LARGEST_STATE:,} that a saved state may "
+                         "have. It is damaged, or made to fill the memory.")  # fmt: skip
+
+
+def unpacked(archive: zipfile.ZipFile, name: str, what: str) -> bytearray:
+    """A part of an archive; one that unpacks to more than it says is refused after so many bytes."""
+    check_sizes(archive, what)
+    content = bytearray()
+    with archive.open(name) as part_:
+        while block := part_.read(_BLOCK):  # without a size zipfile would unpack up to 2 GiB before it looks
+            content += block
+    return content
+
+
+def _array(content: bytearray, what: str) -> NDArray[Any]:
+    """The array in a .npy file, whose header must fit its length: NumPy itself would trust the header."""
+    file = io.BytesIO(content)
+    version = np.lib.format.read_magic(file)
+    read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
+    shape, fortran, dtype = read_header(file)
+    if dtype.hasobject:
+        raise StateError(f"{what}: is no complete saved state (it holds objects). It is damaged, or not from polaug.")
+    start, count = file.tell(), math.prod(shape)
+    if min(shape, default=0) < 0 or len(content) - start != count * dtype.itemsize:
+        fault = f"an array of shape {shape} and {dtype} does not have {len(content) - start} bytes"
+        raise StateError(f"{what}: is no complete saved state ({fault}). It is damaged, or cut short.")
+    numbers = np.frombuffer(content, dtype, count, start) if count else np.empty(0, dtype)
+    return numbers.reshape(shape, order="F" if fortran else "C")
+
+
+def _told(fault: BaseException) -> str:
+    return str(fault) or type(fault).__name__
+
+
+def safe_write(path: str | os.PathLike[str], content: bytes | Callable[[IO[bytes]], object]) -> Path:
+    """Write bytes, or what a function writes, beside `path`; the file takes its place once it is whole and on disk.
+
+    An existing file survives a crash half-way.
+    """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=target.suffix)
     try:
         with os.fdopen(handle, "wb") as file:
-            write_arrays(file, state)
+            if isinstance(content, bytes):
+                file.write(content)
+            else:
+                content(file)
+            file.flush()
+            os.fsync(file.fileno())
         Path(temporary).chmod(0o644)  # others may read it, as any file; temporary ones are private
         Path(temporary).replace(target)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+    return target
+
+
+def save_state(path: str | os.PathLike[str], state: Mapping[str, NDArray[Any]]) -> None:
+    """Write `state` to `path` whole or not at all."""
+    safe_write(path, lambda file: write_arrays(file, state))
 
 
 def load_state(path: str | os.PathLike[str]) -> State:
     """Read what `save_state` wrote; a file that is cut short, damaged or something else raises StateError."""
     try:
-        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            return {key: archive[key] for key in archive.files}
+        with Path(path).open("rb") as file:
+            return read_arrays(file, f"path: {str(path)!r}")
     except FileNotFoundError:
         raise StateError(f"path: there is no file {str(path)!r}. Check the spelling.") from None
-    except _UNREADABLE as fault:
-        raise StateError(
-            f"path: {str(path)!r} is no complete saved state ({fault}). It may be cut short, or not be from polaug."
-        ) from fault
+    except OSError as fault:
+        raise StateError(f"path: {str(path)!r} cannot be read ({fault}). Check its permissions.") from fault

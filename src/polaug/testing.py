@@ -1,15 +1,16 @@
-"""Contract tests for explorers, ours and yours: subclass `ExplorerContract` in a pytest file and say how to make one.
+"""Contract tests for explorers: subclass `ExplorerContract` in a pytest file and define `make`.
 
     class TestMyExplorer(ExplorerContract):
         def make(self, observation_space, action_space, seed):
             return MyExplorer(observation_space, action_space, seed=seed)
 
-Every test runs on all of `spaces`; set it to fewer if your explorer needs it. Nothing here needs pytest itself.
+Every test runs on all of `spaces`; set fewer if your explorer supports fewer. The tests do not need pytest.
 """
 
 from __future__ import annotations
 
 import copy
+import functools
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -20,10 +21,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium import spaces
+from numpy.typing import NDArray
 
 from polaug.errors import InvalidInputError, StateError
-from polaug.exploration import Explorer, Transitions
-from polaug.features.spaces import Space
+from polaug.explorers import Explorer, Transitions
+from polaug.features.spaces import Space, mapped
+from polaug.streams import stream
 
 SPACES: dict[str, tuple[Space, Space]] = {
     "vector, discrete": (spaces.Box(-1.0, 1.0, (3,), np.float32), spaces.Discrete(3)),
@@ -38,47 +41,61 @@ SPACES: dict[str, tuple[Space, Space]] = {
     "choices not from 0, torque": (spaces.MultiDiscrete([3, 4], start=[1, -2]), spaces.Box(-1.0, 1.0, (1,))),
     "a grid of whole numbers, switches": (spaces.Box(-5, 5, (2, 2), np.int32), spaces.MultiBinary(2)),
     "many numbers": (spaces.Box(-1.0, 1.0, (40,)), spaces.Discrete(2)),
+    "parts with names, one of them a pair": (
+        spaces.Dict(
+            observation=spaces.Box(-np.inf, np.inf, (2,), np.float32),
+            desired_goal=spaces.Tuple((spaces.Box(0.0, 1.0, (1,)), spaces.Discrete(3, start=1))),
+        ),
+        spaces.Discrete(3),
+    ),
 }
 
 
 class Rollout:
-    """Random transitions of `n` environments, reproducible: what an explorer might be shown."""
+    """Reproducible random transitions of `n` environments."""
 
     def __init__(self, observation_space: Space, n: int, seed: int) -> None:
-        self.rng = np.random.default_rng(seed)
+        self.rng = stream(seed, "testing")
         self.space, self.n = copy.deepcopy(observation_space), n  # a space has a generator of its own
         self.space.seed(seed)
         self.observations = self._sample()
 
     def _sample(self) -> Any:
-        return np.stack([self.space.sample() for _ in range(self.n)])
+        return mapped(_stacked, *(self.space.sample() for _ in range(self.n)))
 
     def step(self, actions: Any) -> Transitions:
-        """Pretend that the actions led somewhere at random."""
+        """Transitions to random next observations."""
         following = self._sample()
         ended = self.rng.random((2, self.n)) < 0.08
         transitions = Transitions(
             self.observations, actions, self.rng.standard_normal(self.n), following, ended[0], ended[1] & ~ended[0]
         )
-        self.observations = np.where(
-            ended.any(axis=0).reshape(-1, *[1] * (following.ndim - 1)), self._sample(), following
-        ).astype(following.dtype)
+        whole = np.asarray(ended.any(axis=0))
+        self.observations = mapped(functools.partial(_where, whole), self._sample(), following)
         return transitions
 
 
+def _stacked(*rows: Any) -> NDArray[Any]:
+    return np.stack(rows)
+
+
+def _where(rows: NDArray[np.bool_], first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+    return np.where(rows.reshape(-1, *[1] * (first.ndim - 1)), first, second).astype(second.dtype)
+
+
 def states_equal(first: dict[str, Any], second: dict[str, Any]) -> bool:
-    """Whether two states hold the same arrays, to the bit."""
+    """Whether two states have exactly equal arrays."""
     return first.keys() == second.keys() and all(
         np.array_equal(first[key], second[key], equal_nan=first[key].dtype.kind == "f") for key in first
     )
 
 
 class ExplorerContract(ABC):
-    """What every explorer promises."""
+    """The tests that every explorer must pass."""
 
-    steps = 120
+    steps = 80
     follows_episodes: ClassVar[bool] = True
-    """False for explorers that count ends of episodes but keep nothing of those under way: `reset` may do nothing."""
+    """False for explorers that store nothing about unfinished episodes: `reset` may do nothing."""
     spaces: ClassVar[dict[str, tuple[Space, Space]]] = SPACES
 
     @abstractmethod
@@ -86,13 +103,13 @@ class ExplorerContract(ABC):
         """The explorer under test."""
 
     def each(self, n: int = 2, seed: int = 0) -> Iterator[tuple[Explorer, Rollout]]:
-        """An explorer and a rollout for all spaces."""
+        """An explorer and a rollout for each space."""
         for observation_space, action_space in self.spaces.values():
             explorer = self.make(observation_space, action_space, seed)
             yield explorer, Rollout(observation_space, n, seed)
 
     def play(self, explorer: Explorer, rollout: Rollout, steps: int) -> list[Any]:
-        """Act and observe for `steps`; gives the actions."""
+        """Act and observe for `steps` steps, and return the actions."""
         taken = []
         for _ in range(steps):
             actions = explorer.act(rollout.observations)
@@ -104,12 +121,12 @@ class ExplorerContract(ABC):
         """One action for each environment, of the space's type."""
         for n in (1, 3):
             for explorer, rollout in self.each(n):
-                for actions in self.play(explorer, rollout, self.steps):
+                for actions in self.play(explorer, rollout, self.steps // n):
                     assert len(actions) == n
                     assert all(explorer.action_space.contains(_member(action)) for action in actions)
 
     def test_the_same_seed_repeats_to_the_bit(self) -> None:
-        """Two explorers with one seed do the same; for some space, another seed does something else."""
+        """Equal seeds give equal actions and states. In some space another seed gives other actions."""
         differs = False
         for (first, rollout), (second, twin), (third, other) in zip(
             self.each(), self.each(), self.each(seed=1), strict=True
@@ -117,12 +134,13 @@ class ExplorerContract(ABC):
             a, b = self.play(first, rollout, self.steps), self.play(second, twin, self.steps)
             assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
             assert states_equal(first.state_dict(), second.state_dict())
-            c = self.play(third, other, self.steps)
-            differs |= any(not np.array_equal(x, y) for x, y in zip(a, c, strict=True))
+            if not differs:
+                c = self.play(third, other, self.steps)
+                differs = any(not np.array_equal(x, y) for x, y in zip(a, c, strict=True))
         assert differs
 
     def test_values_are_finite_and_greedy_follows_them(self) -> None:
-        """Q̂ has a column for each listed action, or does not exist."""
+        """Q̂ is None or has one column for each listed action, and `greedy` maximises it."""
         for explorer, rollout in self.each():
             self.play(explorer, rollout, self.steps)
             values, greedy = explorer.q_values(rollout.observations), explorer.greedy(rollout.observations)
@@ -135,7 +153,7 @@ class ExplorerContract(ABC):
             assert np.array_equal(explorer.actions.to_indices(greedy), values.argmax(axis=1))
 
     def test_bonus_is_finite_and_paid_only_by_those_who_pay(self) -> None:
-        """One number of at least zero for each environment."""
+        """One non-negative number for each environment, 0 for explorers that do not pay."""
         for explorer, rollout in self.each():
             self.play(explorer, rollout, 30)
             bonus = explorer.bonus(rollout.step(explorer.act(rollout.observations)))
@@ -145,22 +163,51 @@ class ExplorerContract(ABC):
             assert explorer.pays or not bonus.any()
 
     def test_asking_changes_nothing(self) -> None:
-        """`q_values`, `greedy`, `bonus` and `statistics` leave the state alone, and inputs are never written to."""
+        """`q_values`, `greedy`, `bonus` and `statistics` do not change the state, and inputs are not modified."""
         for explorer, rollout in self.each():
             self.play(explorer, rollout, 30)
             step = rollout.step(explorer.act(rollout.observations))
             before = explorer.state_dict()
-            copies = [np.array(getattr(step, name)) for name in step.__slots__]
+            copies = [copy.deepcopy(getattr(step, name)) for name in step.__slots__]
             explorer.q_values(step.observations)
             explorer.greedy(step.observations)
             explorer.bonus(step)
             assert all(np.isfinite(value) for value in explorer.statistics().values())
             assert states_equal(before, explorer.state_dict())
             explorer.observe(step)
-            assert all(np.array_equal(c, getattr(step, name)) for c, name in zip(copies, step.__slots__, strict=True))
+            for kept, name in zip(copies, step.__slots__, strict=True):
+                mapped(np.testing.assert_array_equal, getattr(step, name), kept)
+
+    def test_a_masked_action_is_never_chosen(self) -> None:
+        """Masked actions are never chosen, and invalid masks raise an error and change nothing."""
+        for explorer, rollout in self.each():
+            if isinstance(explorer.action_space, spaces.Box):
+                _refused(
+                    InvalidInputError,
+                    "a mask of torques",
+                    explorer.act,
+                    rollout.observations,
+                    np.ones((2, 3), dtype=bool),
+                )
+                continue
+            counts = _choices(explorer.action_space)
+            for _ in range(20):
+                masks = np.concatenate([_mask(count, rollout) for count in counts], axis=1)
+                for actions in (
+                    explorer.act(rollout.observations, masks),
+                    explorer.greedy(rollout.observations, masks),
+                ):
+                    assert actions is None or _legal(actions, masks, explorer.action_space), "an illegal action"
+                explorer.observe(rollout.step(explorer.act(rollout.observations, masks)))
+            before = explorer.state_dict()
+            none = masks.copy()
+            none[1] = False
+            for wrong in (none, masks[:1], masks[:, 1:], masks[0], masks + 0.5, 2 * masks.astype(int)):
+                _refused(InvalidInputError, f"masks {wrong}", explorer.act, rollout.observations, wrong)
+            assert states_equal(before, explorer.state_dict())
 
     def test_bad_input_is_refused_and_changes_nothing(self) -> None:
-        """NaN, infinity, wrong shapes and actions outside the space."""
+        """NaN, infinity, wrong shapes and actions outside the space raise an error."""
         for explorer, rollout in self.each():
             self.play(explorer, rollout, 30)
             good = rollout.step(explorer.act(rollout.observations))
@@ -169,11 +216,12 @@ class ExplorerContract(ABC):
                 fields = {name: getattr(good, name) for name in good.__slots__} | change
                 _refused(InvalidInputError, change, explorer.observe, Transitions(**fields))
                 assert states_equal(before, explorer.state_dict()), f"{change} changed the explorer"
-            _refused(InvalidInputError, "a wrong shape", explorer.act, np.asarray(good.observations)[:, None, None])
+            deeper = mapped(lambda part: part[:, None, None], good.observations)
+            _refused(InvalidInputError, "a wrong shape", explorer.act, deeper)
             assert states_equal(before, explorer.state_dict())
 
     def test_saved_state_continues_to_the_bit(self) -> None:
-        """Stopped and resumed is as if never stopped, through a file."""
+        """An explorer that is loaded from a file continues exactly like the saved one."""
         for explorer, rollout in self.each():
             self.play(explorer, rollout, self.steps)
             state = explorer.state_dict()
@@ -189,7 +237,7 @@ class ExplorerContract(ABC):
             assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
 
     def test_reset_ends_episodes_and_nothing_else(self) -> None:
-        """New explorers have none under way, and resetting twice is resetting once."""
+        """A second `reset` changes nothing, also for a new explorer."""
         for explorer, rollout in self.each():
             for _ in range(2):
                 once = explorer.state_dict()
@@ -198,8 +246,18 @@ class ExplorerContract(ABC):
                 self.play(explorer, rollout, 30)
                 explorer.reset()
 
+    def test_a_relabelled_episode_is_no_step(self) -> None:
+        """Hindsight adds no steps, and the episodes under way go on."""
+        for explorer, rollout in self.each():
+            self.play(explorer, rollout, 30)
+            other = Rollout(explorer.observation_space, 5, 1)
+            explorer.observe_hindsight(other.step(explorer.actions.to_environment(np.zeros(5, dtype=np.int64))))
+            assert explorer.steps == 60
+            self.play(explorer, rollout, 5)
+            assert explorer.steps == 70
+
     def test_who_notices_ends_notices_a_reset(self) -> None:
-        """If it matters where an episode ends, something of it is kept while it is under way, and must be forgotten."""
+        """An explorer whose state depends on the ends of episodes must drop unfinished ones in `reset`."""
         for explorer, rollout in self.each():
             self.play(explorer, rollout, 30)
             step = rollout.step(explorer.act(rollout.observations))
@@ -215,7 +273,7 @@ class ExplorerContract(ABC):
             assert forgets or not self.follows_episodes or states_equal(*after), "reset() does nothing"
 
     def test_foreign_and_damaged_states_are_refused(self) -> None:
-        """A state of another environment, of an older explorer with a part missing, and a file cut short."""
+        """States of another environment, incomplete states and truncated files raise an error."""
         made = [explorer for explorer, rollout in self.each() if self.play(explorer, rollout, 40)]
         older = [explorer for explorer, rollout in self.each(seed=1) if self.play(explorer, rollout, self.steps)]
         for (explorer, foreign), other in zip(pairwise(made), older[:-1], strict=True):
@@ -224,7 +282,7 @@ class ExplorerContract(ABC):
             for key in learnt:
                 cut = {name: array for name, array in learnt.items() if name != key}
                 _refused(StateError, f"a state without {key}", explorer.load_state_dict, cut)
-                assert states_equal(before, explorer.state_dict()), f"a state without {key} changed the explorer"
+            assert states_equal(before, explorer.state_dict()), "a refused state changed the explorer"
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / "explorer.npz"
                 explorer.save(path)
@@ -239,7 +297,7 @@ class ExplorerContract(ABC):
         )  # fmt: skip
         for reward in shapes:
             for explorer, rollout in self.each():
-                for t in range(self.steps):
+                for t in range(self.steps // 2):
                     step = rollout.step(explorer.act(rollout.observations))
                     fields = {name: getattr(step, name) for name in step.__slots__}
                     explorer.observe(Transitions(**fields | {"rewards": np.full(rollout.n, reward(t))}))
@@ -258,18 +316,43 @@ def _faults(good: Transitions, explorer: Explorer) -> Iterator[dict[str, Any]]:
     yield {"rewards": rewards[:1]}
     yield {"terminated": np.zeros(len(rewards) + 1, dtype=bool)}
     yield {"truncated": np.full(len(rewards), 0.5)}
-    observations = np.array(good.observations)
-    if observations.dtype.kind == "f":
-        broken = observations.copy()
-        broken[1, 0] = np.nan
-        yield {"observations": broken}
+    observations = good.observations
+    broken = mapped(_broken, observations)
+    if not isinstance(explorer.observation_space, spaces.Box) or observations.dtype.kind == "f":
+        yield {"observations": broken}  # bounds of a Box are often wrong, and not enforced
         yield {"next_observations": broken}
-    elif not isinstance(explorer.observation_space, spaces.Box):  # whose bounds are often wrong, and not enforced
-        yield {"next_observations": observations.astype(np.int64) + 10_000}
-    yield {"next_observations": observations[:1]}
+    if isinstance(observations, dict):
+        yield {"observations": dict(list(observations.items())[1:])}
+    yield {"next_observations": mapped(lambda part: part[:1], observations)}
     yield {"actions": np.asarray(good.actions)[:1]}
     taken = np.asarray(good.actions)
     yield {"actions": (taken.astype(np.int64) if taken.dtype.kind in "iu" else taken) + 1000}
+
+
+def _broken(values: NDArray[Any]) -> NDArray[Any]:
+    broken = values.astype(np.float64 if values.dtype.kind == "f" else np.int64)
+    broken[(1,) + (0,) * (values.ndim - 1)] = np.nan if values.dtype.kind == "f" else 10_000
+    return broken
+
+
+def _choices(space: Space) -> list[int]:
+    """The number of choices of each factor of a discrete action space."""
+    if isinstance(space, spaces.MultiDiscrete):
+        return [int(count) for count in space.nvec]
+    return [int(space.n)] if isinstance(space, spaces.Discrete) else [2] * int(np.prod(space.shape or 1))
+
+
+def _mask(count: int, rollout: Rollout) -> NDArray[np.bool_]:
+    mask = rollout.rng.random((rollout.n, count)) < 0.5
+    mask[np.arange(rollout.n), rollout.rng.integers(count, size=rollout.n)] = True
+    return mask
+
+
+def _legal(actions: NDArray[Any], masks: NDArray[np.bool_], space: Space) -> bool:
+    """Whether each factor of each action is allowed by its part of the mask."""
+    choices = np.reshape(actions - getattr(space, "start", 0), (len(masks), -1)).astype(np.int64)
+    first = np.cumsum([0, *_choices(space)[:-1]])
+    return bool(np.take_along_axis(masks, first + choices, axis=1).all())
 
 
 def _refused(kind: type[Exception], what: object, call: Callable[..., object], *arguments: Any) -> None:

@@ -9,7 +9,6 @@ import torch
 from gymnasium import spaces
 from stable_baselines3 import A2C
 from stable_baselines3.common.env_util import make_vec_env
-from stable_baselines3.common.vec_env import VecFrameStack
 
 import polaug
 from polaug.baselines import AttA2C
@@ -182,18 +181,6 @@ def _saved(policy, path):
     return str(path)
 
 
-def test_the_lstm_runs_over_stacked_frames():
-    env = VecFrameStack(make_vec_env(Drift, 2, seed=0), 3)
-    model = AttA2C(env=env, features=8, recurrent=True, frames=3, curiosity=True, seed=0, device="cpu").learn(50)
-    encoder, frames = model.policy.features_extractor, torch.randn(4, 6)
-    hidden = None
-    for k in range(3):
-        hidden = encoder.cell(encoder.layers(frames[:, 2 * k : 2 * k + 2]), hidden)
-    torch.testing.assert_close(encoder(frames), hidden[0])
-    with pytest.raises(InvalidInputError, match="VecFrameStack"):
-        build(recurrent=True, frames=3)
-
-
 def test_user_callbacks_run_and_a_user_may_stop():
     seen = []
     build().learn(80, callback=lambda local, _: seen.append(local["rewards"].copy()) or len(seen) < 10)
@@ -212,7 +199,5 @@ def test_bad_settings_are_refused():
         build(eta=-1.0)
     with pytest.raises(InvalidInputError, match="features"):
         build(features=0)
-    with pytest.raises(InvalidInputError, match="environments"):
-        AttA2C(env="CartPole-v1", environments=0)
     with pytest.raises(UnsupportedSpaceError, match="FlattenObservation"):
         build(observations=spaces.Dict({"a": spaces.Discrete(2)}))

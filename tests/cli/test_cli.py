@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from tests import commands
 from tests.study.run_folders import write_run
 
 import polaug
@@ -17,11 +18,9 @@ from polaug.cli.train import FLAGS, chosen_method
 from polaug.completion import SOLVERS
 from polaug.config import Augmentation
 from polaug.errors import shown
-from polaug.exploration import METHODS as EXPLORERS
+from polaug.explorers import METHODS as EXPLORERS
 from polaug.features import ACTION_FEATURES, STATE_FEATURES
 from polaug.study import METHODS, TASKS, find_runs
-
-PICTURES = "tests.study.marked_env:Pictures-v0"
 
 
 def run(*arguments):
@@ -52,8 +51,8 @@ def test_explore_writes_runs_and_a_report_and_ends_with_its_path(tmp_path, capsy
     captured = capsys.readouterr()
     lines = captured.out.splitlines()
     assert lines[-1] == f"report: {tmp_path / 'report.html'}"
-    assert lines[0].startswith("CartPole-v1, random: ")
-    assert " in episode 3, the last (2 seeds)" in lines[0]
+    assert lines[0] == "CartPole-v1: 3 episodes of each run"
+    assert lines[2].split()[:3] == ["random", "2", "never"]
     assert lines[-2].startswith("2 runs, ")
     assert "seed 1" in captured.err  # progress, away from stdout
     for seed in range(2):
@@ -67,15 +66,14 @@ def test_explore_writes_runs_and_a_report_and_ends_with_its_path(tmp_path, capsy
 def test_explore_says_that_who_only_pays_acts_at_random(tmp_path, capsys):
     assert explore(tmp_path, "--explorer", "rnd,random", "--seeds", 1, "--episodes", 8) == 0
     captured = capsys.readouterr()
-    assert "note: rnd only pays an agent for what is new; alone it acts at random\n" in captured.err
+    assert "note: rnd only adds a bonus to an agent's rewards; alone it acts at random\n" in captured.err
     assert "random only pays" not in captured.err
-    assert " in episodes 7 to 8, the last quarter (1 seed)" in captured.out
 
 
-def test_explore_says_whom_the_committee_chose(tmp_path):
-    assert explore(tmp_path, "--explorer", "committee,random", "--seeds", 1) == 0
+def test_explore_says_which_arm_the_portfolio_chose(tmp_path):
+    assert explore(tmp_path, "--explorer", "portfolio,random", "--seeds", 1) == 0
     runs = {found.method: found for found in find_runs(tmp_path)}
-    assert len(runs["committee"].choices) == 3
+    assert len(runs["portfolio"].choices) == 3
     assert runs["random"].choices == ()
 
 
@@ -88,9 +86,9 @@ def test_finished_runs_are_not_run_again(tmp_path, capsys, monkeypatch):
 
 def test_one_is_not_many(tmp_path, capsys):
     assert explore(tmp_path, "--seeds", 1, "--episodes", 1) == 0
-    first, second, _ = capsys.readouterr().out.splitlines()
-    assert first.endswith(" in 1 episode (1 seed)")
-    assert second.startswith("1 run, ")
+    first, *_, last, _ = capsys.readouterr().out.splitlines()
+    assert first == "CartPole-v1: 1 episode of each run"
+    assert last.startswith("1 run, ")
 
 
 def test_other_settings_do_not_overwrite(tmp_path, capsys):
@@ -103,7 +101,7 @@ def test_several_explorers_and_tasks_share_a_report(tmp_path, capsys):
     arguments = ("--explorer", "random,epsilon_z", "--episodes", 2, "--seeds", 1, "--seed", 5, "--out", tmp_path)
     assert run("explore", "CartPole-v1", "--env", "FrozenLake8x8", *arguments) == 0
     assert len(list(tmp_path.rglob("seed_5/done.json"))) == 4
-    assert len(capsys.readouterr().out.splitlines()) == 4 + 2
+    assert len(capsys.readouterr().out.splitlines()) == 2 * (1 + 3 + 1) + 2
     assert run("report", tmp_path, "--out", tmp_path / "again.html") == 0
     assert (tmp_path / "again.html").read_bytes() == (tmp_path / "report.html").read_bytes()
 
@@ -138,29 +136,23 @@ def test_the_progress_bar_works_on_a_terminal(tmp_path, monkeypatch, capsys):
         (["explore", "CartPole-v1", "--episodes", "0"], "episodes"),
         (["explore", "CartPole-v1", "--episodes", "x"], "--episodes"),
         (["explore", "CartPole-v1", "--seeds", "-1"], "seeds"),
-        (["explore", "CartPole-v1", "--explorer", "tabular"], "observation_space"),
-        (["explore", "CartPole-v1", "--explorer", "tabular"], "explorer: tabular does not fit CartPole-v1 ("),
-        (["explore", PICTURES], "explorer: committee cannot see the observations of Pictures-v0: they must be Box"),
-        (["explore", PICTURES], "pass a function in Python: docs/how-to/own-features.md."),
-        (["train", PICTURES], "method: ppo+pa cannot see the observations of Pictures-v0: they must be Box"),
-        (["compare", PICTURES, "--methods", "ppo+pa"], "docs/how-to/own-features.md."),
         (["train", "CartPole-v1", "--step", "10"], "--step: polaug train has no such option. Did you mean --steps?"),
         (["compare", "CartPole-v1", "--seed=1", "--meth", "ppo"], "--meth"),
-        (["explore"], "polaug: ENV: none was named. For example"),
+        (["explore"], "polaug: ENV: none was given. For example"),
         (["explor"], "Did you mean 'explore'"),
-        ([], "COMMAND"),
+        ([], "COMMAND: none was given. Choose one of: train, compare"),
         (["report", "/no/such/folder"], "folder"),
         (["train", "CartPool-v1"], "Did you mean 'CartPole-v1'"),
         (["train", "CartPole-v1", "--algo", "pppo"], "Did you mean 'ppo'? `polaug list` shows all.\n"),
         (
             ["train", "CartPole-v1", "--explorer-options", '{"featurs": 1}'],
-            "polaug: option: no option of explorer 'committee' is called 'featurs'. Did you mean 'features'",
+            "polaug: option: no option of explorer 'portfolio' is called 'featurs'. Did you mean 'features'",
         ),
-        (["train", "CartPole-v1", "--explorer", "comittee"], "Did you mean 'committee'"),
-        (["train", "CartPole-v1", "--transfer", "imitat"], "Did you mean 'imitate'"),
-        (["train", "CartPole-v1", "--explorer", "none", "--patience", "3"], "--explorer"),
+        (["train", "CartPole-v1", "--explorer", "portfolo"], "Did you mean 'portfolio'"),
+        (["train", "CartPole-v1", "--transfer", "kickstrt"], "Did you mean 'kickstart'"),
+        (["train", "CartPole-v1", "--explorer", "none", "--teach-every", "3"], "--explorer"),
         (["train", "CartPole-v1", "--explorer-options", "{"], "JSON"),
-        (["train", "CartPole-v1", "--trial-share", "2"], "Pass for example --trial-share 0.1."),
+        (["train", "CartPole-v1", "--trial-share", "2"], "--trial-share"),
         (
             ["train", "CartPole-v1", "--steps", "-5"],
             "--steps: must be a whole number of at least 1, got '-5'; for example",
@@ -174,7 +166,7 @@ def test_the_progress_bar_works_on_a_terminal(tmp_path, monkeypatch, capsys):
         (["train", "CartPole-v1", "--seed", "-1"], "at least 0"),
         (["train", "Pendulum-v1", "--algo", "dqn"], "Discrete"),
         (["train", "CartPole-v1", "--env", "Acrobot-v1"], "one at a time"),
-        (["train"], "polaug: ENV: none was named. For example"),
+        (["train"], "polaug: ENV: none was given. For example"),
         (["compare"], "ENV"),
         (["compare", "CartPole-v1", "--methods", "ppo,dqm"], "Did you mean 'dqn'"),
         (["compare", "CartPole-v1", "--methods", ","], "methods"),
@@ -187,9 +179,23 @@ def test_the_progress_bar_works_on_a_terminal(tmp_path, monkeypatch, capsys):
             ["compare", "CartPole-v1", "--metods", "ppo"],
             "--metods: polaug compare has no such option",
         ),
-        (["compare", "CartPole-v1", "--metods=ppo"], "Did you mean --methods? `polaug compare --help` shows all."),
-        (["train", "CartPole-v1", "--xyzzy"], "--xyzzy: polaug train has no such option. `polaug train --help` shows"),
-        (["train", "CartPole-v1", "Acrobot-v1"], "unrecognized arguments: Acrobot-v1. `polaug train --help`"),
+        (
+            ["compare", "CartPole-v1", "--metods=ppo"],
+            "Did you mean --methods? `polaug compare --help` lists the options.",
+        ),
+        (["train", "CartPole-v1", "--xyzzy"], "--xyzzy: polaug train has no such option. `polaug train --help` lists"),
+        (["train", "CartPole-v1", "Acrobot-v1"], "ENV: one at a time, got ['CartPole-v1', 'Acrobot-v1']"),
+        (["list", "all"], "unexpected extra argument(s) (all). `polaug list --help` lists the options."),
+        (["train", "CartPole-v1", "-p", "n_steps"], "-p: must be NAME:VALUE, got 'n_steps'. Pass for example"),
+        (["train", "CartPole-v1", "-p", "n_step:5"], "is called 'n_step'. Did you mean 'n_steps'"),
+        (["train", "CartPole-v1", "--n-envs", "0"], "--n-envs: must be a whole number of at least 1"),
+        (["train", "CartPole-v1", "--env-kwargs", "[1]"], "--env-kwargs: must be a JSON object"),
+        (["train", "CartPole-v1", "--hyperparams", "no.yml"], "--hyperparams: must be a YAML file"),
+        (["compare", "CartPole-v1", "--track"], "--track: needs the package wandb"),
+        (["tune", "CartPole-v1", "--algo", "pppo+pa"], "Did you mean"),
+        (["tune", "CartPole-v1", "--algo", "sarsa-tiles"], "needs a vector of at most 4 numbers with bounds"),
+        (["push", "/no/such/run", "--repo", "me"], "--repo: must be USER/NAME"),
+        (["push", "/no/such/run", "--dry-run"], "--out: must be given with --dry-run"),
         (["list", "--versoin"], "polaug list has no such option"),
         (["compare", "clasic"], "no suite and no task is called 'clasic'. Did you mean the suite 'classic'?"),
         (["explore", "--env", "Papr"], "Did you mean the suite 'paper'?"),
@@ -218,7 +224,7 @@ def test_a_folder_that_can_not_be_written_is_refused_before_anything_starts(tmp_
         assert options == {"dir": tmp_path}
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("polaug.cli.arguments.tempfile.TemporaryFile", refuse)
+    monkeypatch.setattr("polaug.cli.options.tempfile.TemporaryFile", refuse)
     out = tmp_path / "a" / "b"
     assert run(command[0], "CartPole-v1", *command[1:], "--out", out) == 2
     captured = capsys.readouterr()
@@ -279,7 +285,9 @@ def test_interrupted_is_130_and_says_how_to_go_on(tmp_path, capsys, monkeypatch)
     monkeypatch.setattr(explore_command, "explore", interrupted)
     assert explore(tmp_path) == 130
     told = capsys.readouterr().err
-    assert "finished runs are kept, those under way start anew. Go on with: polaug explore CartPole-v1 --exp" in told
+    assert (
+        "finished runs are kept, unfinished ones start again. Continue with: polaug explore CartPole-v1 --exp" in told
+    )
     assert not list(tmp_path.rglob("done.json"))
     monkeypatch.undo()
     assert explore(tmp_path) == 0
@@ -294,7 +302,7 @@ def test_an_interrupted_training_is_not_called_kept(tmp_path, capsys, monkeypatc
     monkeypatch.setattr(train_command, "check_fit", interrupted)
     assert run("train", "CartPole-v1", "--out", tmp_path) == 130
     told = capsys.readouterr().err.splitlines()[-1]
-    assert "the run is not finished, and the same command starts it anew" in told
+    assert "the run is not finished; the same command starts it again" in told
     assert "kept" not in told
 
 
@@ -311,49 +319,52 @@ def test_train_refuses_a_file_before_it_says_that_it_starts(tmp_path, capsys):
 
 def test_version_and_help(capsys):
     for flag, words in (("--version", f"polaug {polaug.__version__}"), ("--help", "exit codes")):
-        with pytest.raises(SystemExit) as ended:
-            run(flag)
-        assert ended.value.code == 0
+        assert run(flag) == 0
         assert words in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("command", ["train", "compare", "paper", "explore", "report", "watch", "export", "list"])
+@pytest.mark.parametrize("command", cli.COMMANDS)
 def test_every_command_has_an_example_that_parses(command, capsys):
-    with pytest.raises(SystemExit):
-        run(command, "--help")
+    assert run(command, "--help") == 0
     text = capsys.readouterr().out
     assert "exit codes" in text
-    examples = [line.split()[1:] for line in text.splitlines() if line.startswith(f"  polaug {command}")]
+    examples = [line.split()[1:] for line in text.splitlines() if line.strip().startswith(f"polaug {command}")]
     assert examples
     for words in examples:
-        cli.parser().parse_args(words)
+        assert commands.parsed(words)[0] == command
+
+
+def chosen(*words):
+    _, found = commands.parsed(["train", "x", *words])
+    start = "augmentation_"
+    own = {name.removeprefix(start): value for name, value in found.items() if name.startswith(start)}
+    return chosen_method(found["algo"], {name: value for name, value in own.items() if value is not None})
 
 
 def test_one_field_of_the_augmentation_is_one_flag(capsys):
     assert set(FLAGS) == {field.name for field in dataclasses.fields(Augmentation)}
-    words = ["train", "CartPole-v1"]
-    values = {"explorer": "paper", "explorer_options": {"alpha": 0.2}, "transfer": "imitate", "seed": 7}
+    words = []
+    values = {"explorer": "paper", "explorer_options": {"alpha": 0.2}, "transfer": "kickstart", "seed": 7}
+    values["guide"] = "model"
     for field in dataclasses.fields(Augmentation):
         value = values.get(field.name, 1 if field.default is None else field.default)
         values[field.name] = value
         words += [FLAGS[field.name], json.dumps(value) if isinstance(value, dict) else str(value)]
-    chosen = chosen_method(cli.parser().parse_args(words))
-    assert chosen.augmentation == Augmentation(**values)
-    with pytest.raises(SystemExit):
-        run("train", "--help")
+    assert chosen(*words).augmentation == Augmentation(**values)
+    assert run("train", "--help") == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "Environment steps between lessons. Default: 250." in text  # the field's own sentence
+    assert "Environment steps between two teaching phases. Default: 250." in text  # the field's own sentence
     assert text.count("Default: ") == len(FLAGS)
-    assert chosen_method(cli.parser().parse_args(["train", "x", "--algo", "dqn"])).name == "dqn+pa"
-    assert chosen_method(cli.parser().parse_args(["train", "x", "--algo", "dqn", "--explorer", "none"])).name == "dqn"
-    assert chosen_method(cli.parser().parse_args(["train", "x", "--algo", "atta2c"])).name == "atta2c"
+    assert chosen("--algo", "dqn").name == "dqn+pa"
+    assert chosen("--algo", "dqn", "--explorer", "none").name == "dqn"
+    assert chosen("--algo", "atta2c").name == "atta2c"
 
 
 @pytest.mark.parametrize("text", ["10000", "10_000", "1e4", "1E4"])
 def test_whole_numbers_as_people_write_them(text):
-    args = cli.parser().parse_args(["train", "x", "--steps", text, "--explorer-seed", text])
-    assert args.steps == args.augmentation_seed == 10_000
-    assert type(args.steps) is type(args.augmentation_seed) is int
+    _, found = commands.parsed(["train", "x", "--steps", text, "--explorer-seed", text])
+    assert found["steps"] == found["augmentation_seed"] == 10_000
+    assert type(found["steps"]) is type(found["augmentation_seed"]) is int
 
 
 def test_it_runs_as_a_module_and_does_not_wait_for_torch():
@@ -361,3 +372,35 @@ def test_it_runs_as_a_module_and_does_not_wait_for_torch():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "explorers" in done.stdout
     subprocess.run([sys.executable, "-m", "polaug", "--version"], check=True, capture_output=True)
+
+
+# -- completion -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def offered(monkeypatch, capsys):
+    """What bash would be offered after these words, the last of which is being typed."""
+
+    def ask(*words):
+        told = {"_POLAUG_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(["polaug", *words]),
+                "COMP_CWORD": str(len(words))}  # fmt: skip
+        for name, value in told.items():
+            monkeypatch.setenv(name, value)
+        with pytest.raises(SystemExit):
+            cli.main([])
+        return set(capsys.readouterr().out.split())
+
+    return ask
+
+
+def test_the_tab_key_offers_commands_flags_and_names_also_in_lists(offered):
+    assert offered("tra") == {"train"}
+    assert {"--steps", "--seeds", "--env-kwargs"} <= offered("compare", "--")
+    assert offered("train", "MountainCar-") == {"MountainCar-v0", "MountainCar-paper"}
+    assert offered("compare", "cl") == {"classic"}
+    assert {"ppo,dqn", "ppo,dqn+pa"} <= offered("compare", "x", "--methods", "ppo,dq")
+
+
+def test_completion_can_be_installed(capsys):
+    assert run("--help") == 0
+    assert "--install-completion" in capsys.readouterr().out

@@ -1,27 +1,25 @@
 """`polaug train` and `polaug compare`: progress on any terminal, and an ending that says what was seen."""
 
-import io
 import math
 import re
 import signal
 import subprocess
 import sys
-import time
 from types import SimpleNamespace
 
 import pytest
-from rich.console import Console
+from tests.waiting import PATIENCE, wait_until
 
 from polaug import cli
-from polaug.cli.ending import _width, failed
-from polaug.cli.progress import StudyTable, clock, drawn, ended, number, training
+from polaug.cli.ending import failed, grid, printed
+from polaug.cli.progress import Shown, clock, show_study, spoken
 from polaug.errors import InvalidInputError
-from polaug.study.board import Board
-from polaug.study.pool import Event
-from polaug.study.progress import Progress
+from polaug.study.pool import Event, Progress
+from polaug.study.runner import Board
 from polaug.study.study import Study
+from polaug.study.wording import number
 
-SMALL = ("--steps", "200", "--every", "100", "--eval-episodes", "2")
+SMALL = ("--steps", "200", "--every", "100", "--eval-episodes", "2", "--confirm-episodes", "2")
 MARKED, BROKEN, LOST = (f"tests.study.marked_env:{name}-v0" for name in ("Marked", "Broken", "Lost"))
 
 
@@ -35,6 +33,7 @@ def test_train_ends_with_where_everything_is(tmp_path, capsys):
     lines = captured.out.splitlines()
     assert len(lines) == 5
     assert lines[0].startswith("CartPole-v1, dqn+pa, seed 0: 200 steps")
+    assert re.search(r", \d+% of the steps by the guide$", lines[0])
     assert "agent alone" in lines[1]
     for line, name in zip(lines[2:], ("model.zip", "seed_0", "report.html"), strict=True):
         assert line.endswith(name)
@@ -46,16 +45,17 @@ def test_train_ends_with_where_everything_is(tmp_path, capsys):
     (folder / "model.zip").unlink()  # as if `polaug compare` had finished the run
     assert run("train", "CartPole-v1", "--algo", "dqn", *SMALL, "--out", tmp_path) == 0
     told = capsys.readouterr().out
-    assert "finished before" in told
+    assert "already finished" in told
     assert "no model: " in told
     assert "model.zip" not in told
 
 
 def test_compare_ends_with_a_summary_whatever_fails(tmp_path, capsys):
     words = (MARKED, BROKEN, "Pendulum-v1", "--methods", "dqn", "--seeds", 1, *SMALL, "--workers", 2)
-    assert run("compare", *words, "--out", tmp_path) == 1
+    assert run("compare", *words, "--save-models", "--out", tmp_path) == 1
     captured = capsys.readouterr()
     assert captured.out.splitlines()[-1] == f"report: {tmp_path / 'report.html'}"
+    assert len(list(tmp_path.rglob("model.zip"))) == 1
     assert "200 environment steps, all of them counted" in captured.out
     assert re.search(r"/2\] Marked-v0 · dqn · seed 0: done in .*, agent alone", captured.err)
     assert "skipped: dqn on Pendulum-v1: DQN needs Discrete actions; Pendulum-v1 has Box" in captured.err
@@ -66,8 +66,9 @@ def test_compare_ends_with_a_summary_whatever_fails(tmp_path, capsys):
     assert "Traceback (" not in captured.err
     assert 'raise ZeroDivisionError(\\"the simulator broke\\")' in broken.read_text()
     assert captured.err.splitlines()[-1].startswith("polaug: 1 of 2 runs failed")
-    assert run("export", tmp_path) == 0
-    assert (tmp_path / "export" / "runs.csv").exists()
+    assert run("export", tmp_path, "--formats", "csv,json,parquet") == 0
+    names = {path.name for path in (tmp_path / "export").iterdir()}
+    assert {"runs.csv", "episodes.csv", "summary.json", "runs.parquet", "episodes.parquet"} <= names
 
 
 def test_a_return_that_is_no_number_fails_its_own_run_and_the_others_are_summed_up(tmp_path, capsys):
@@ -82,10 +83,10 @@ def test_a_return_that_is_no_number_fails_its_own_run_and_the_others_are_summed_
 
 
 def test_compare_skips_who_cannot_see_the_observations(tmp_path, capsys):
-    words = ("compare", "tests.study.marked_env:Parts-v0", "--methods", "a2c,a2c+pa", "--seeds", 1, *SMALL)
+    words = ("compare", "tests.study.marked_env:Parts-v0", "--methods", "a2c,atta2c", "--seeds", 1, *SMALL)
     assert run(*words, "--workers", 1, "--out", tmp_path) == 0
     captured = capsys.readouterr()
-    assert captured.err.startswith("skipped: a2c+pa cannot see the Dict observations of Parts-v0. Wrap it")
+    assert captured.err.startswith("skipped: atta2c cannot see the Dict observations of Parts-v0. Wrap it")
     assert "1 run (1 task × 2 methods × 1 seed, 1 of them skipped) of at least" in captured.err
     assert captured.out.splitlines()[-1].startswith("report: ")
     assert (tmp_path / "Parts-v0" / "a2c" / "seed_0" / "done.json").exists()
@@ -130,37 +131,26 @@ def test_a_package_in_the_current_directory_is_found_by_the_workers_too(tmp_path
     assert (tmp_path / "out" / "Mine-v0" / "dqn" / "seed_0" / "done.json").exists()
 
 
-def test_what_can_not_be_summed_up_is_said_once_and_last(tmp_path, capsys, monkeypatch):
+@pytest.mark.usefixtures("quick_tables")
+def test_paper_ends_with_its_figures_and_what_can_not_be_summed_up_is_said_once_and_last(tmp_path, capsys, monkeypatch):
+    words = ("--methods", "dqn", "--seeds", 1, "--steps", 60, "--every", 60, "--eval-episodes", 1, "--episodes", 1)
+    assert run("paper", *words, "--workers", 1, "--out", tmp_path) == 0
+    figures = [f"{name}.{kind}" for name in ("figure_1", "figure_2b", "figure_3b") for kind in ("png", "pdf")]
+    told = [f"figure: {tmp_path / 'figures' / name}" for name in figures]
+    assert capsys.readouterr().out.splitlines()[-6:] == told
+    assert all((tmp_path / "figures" / name).stat().st_size > 5_000 for name in figures)
+
     def refuse(*_):
         raise InvalidInputError("runs: must have an evaluation")
 
-    monkeypatch.setattr("polaug.study.summary.headline", refuse)
+    monkeypatch.setattr("polaug.cli.ending.headline", refuse)
     monkeypatch.setattr("polaug.report.write_report", refuse)
-    words = ("--methods", "dqn", "--seeds", 1, "--steps", 60, "--every", 60, "--eval-episodes", 1, "--episodes", 1)
-    assert run("paper", *words, "--workers", 1, "--out", tmp_path) == 0
+    assert run("paper", *words, "--workers", 1, "--out", tmp_path) == 0  # the runs are there
     lines = capsys.readouterr().out.splitlines()
     assert (
         [line for line in lines if line.startswith("No ")] == lines[-1:] == ["No report: runs: must have an evaluation"]
     )
-    assert lines[-2].startswith("figure: ")
-
-
-def test_paper_ends_with_its_figures(tmp_path, capsys):
-    words = ("--methods", "dqn", "--seeds", 1, "--steps", 60, "--every", 60, "--eval-episodes", 1, "--episodes", 1)
-    assert run("paper", *words, "--workers", 1, "--out", tmp_path) == 0
-    lines = capsys.readouterr().out.splitlines()
-    names = [f"{name}.{kind}" for name in ("figure_1", "figure_2b", "figure_3b") for kind in ("png", "pdf")]
-    assert lines[-6:] == [f"figure: {tmp_path / 'figures' / name}" for name in names]
-    assert all((tmp_path / "figures" / name).stat().st_size > 5_000 for name in names)
-
-
-def test_exports_in_every_format(tmp_path):
-    words = ("compare", MARKED, "--methods", "dqn", "--seeds", 1, *SMALL, "--workers", 1, "--out", tmp_path)
-    assert run(*words, "--save-models") == 0
-    assert len(list(tmp_path.rglob("model.zip"))) == 1
-    assert run("export", tmp_path, "--formats", "csv,json,parquet") == 0
-    names = {path.name for path in (tmp_path / "export").iterdir()}
-    assert {"runs.csv", "episodes.csv", "summary.json", "runs.parquet", "episodes.parquet"} <= names
+    assert lines[-7:-1] == told
 
 
 def test_ctrl_c_leaves_a_folder_to_go_on_from(tmp_path):
@@ -171,16 +161,12 @@ def test_ctrl_c_leaves_a_folder_to_go_on_from(tmp_path):
         [sys.executable, "-m", "polaug", *words], stderr=subprocess.PIPE, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
-    until = time.monotonic() + 120
-    while not list(tmp_path.rglob("evaluations.csv")) and time.monotonic() < until:
-        time.sleep(0.1)
+    wait_until(lambda: list(tmp_path.rglob("evaluations.csv")), process)
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=60)
+    _, told = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
-    assert f"Go on with: polaug {' '.join(words)}" in told
-    assert told.startswith(
-        "1 run (1 task × 1 method × 1 seed) of at least 100,000,000 steps, 1 at once; results go to "
-    )
+    assert f"Continue with: polaug {' '.join(words)}" in told
+    assert told.startswith("1 run (1 task × 1 method × 1 seed) of at least 100,000,000 steps, 1 at a time; results: ")
     assert "Traceback" not in told
     assert (tmp_path / "study.json").exists()
     assert not list(tmp_path.rglob("done.json"))
@@ -197,65 +183,30 @@ def board():
     board.take(Event("progress", done, Progress(20_000, 20_000, 99, -105.5, "agent", -104.0)))
     board.take(Event("done", done))
     board.take(Event("progress", under_way, Progress(12_345, 20_000, 70, -110.25, "explorer", math.nan)))
-    board.take(Event("failed", failed, error="ZeroDivisionError: the simulator broke"))
+    board.take(Event("failed", failed, error="ZeroDivisionError: the simulator\n broke"))
     return board
 
 
-@pytest.mark.parametrize("width", [40, 60, 120])
-def test_the_table_fits_any_terminal(board, width):
-    console = Console(width=width, record=True, file=io.StringIO())
-    console.print(drawn(board, width))
-    text = console.export_text()
-    assert all(len(line) <= width for line in text.splitlines())
-    text = " ".join(text.split())
-    assert "1 of 8 done" in text
-    assert "1 failed" in text
-    assert "12,345" in text
-    assert ("explorer" in text) == (width >= 90)
+def test_a_log_gets_a_line_per_run_that_starts_or_ends(board, capsys):
+    under_way = next(iter(board.running.values())).cell
+    with Shown() as shown:
+        show_study(shown, board, Event("done", board.done[0].cell))
+        show_study(shown, board, None)
+        show_study(shown, board, Event("failed", board.failed[0][0], error=board.failed[0][1]))
+        show_study(shown, board, Event("started", under_way))
+    done, failed, started = capsys.readouterr().err.splitlines()
+    assert done.startswith(f"[2/8] {board.done[0].cell.name}: done in ")
+    assert "agent alone −104" in done
+    assert failed == f"[2/8] {board.failed[0][0].name}: failed: ZeroDivisionError: the simulator broke"
+    assert started == f"[2/8] {under_way.name}: started"
 
 
-@pytest.mark.parametrize("width", [40, 60])
-def test_runs_can_be_told_apart_on_a_narrow_terminal(width):
-    study = Study.of(["MountainCarContinuous-v0"], ["ppo", "ppo+pa", "ppo+counting"], 2, steps=20_000)
-    board = Board(study.cells(), [], workers=6)
-    for step, _ in enumerate(study.cells(), start=12_000):
-        board.take(Event("progress", board.start_next(), Progress(step, 20_000, 70, -1110.25, "agent", math.nan)))
-    console = Console(width=width, record=True, file=io.StringIO())
-    console.print(drawn(board, width))
-    rows = [line.split() for line in console.export_text().splitlines() if "−1,110" in line]
-    assert len(rows) == 6
-    assert {(method, seed) for _, method, seed, *_ in rows} == {(m.name, s) for m in study.methods for s in "01"}
-    assert {steps for *_, steps, _ in rows} == {f"{12_000 + k:,}" for k in range(6)}
-
-
-def test_a_log_gets_a_line_per_run(board, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "60")
-    with StudyTable() as table:
-        table(board, Event("done", board.done[0].cell))
-        table(board, None)
-        table(board, Event("failed", board.failed[0][0], error="ZeroDivisionError: the simulator broke"))
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 2
-    assert lines[0].startswith("[2/8] ")
-    assert "agent alone −104.0" in lines[0]
-
-
-def test_a_log_says_what_will_run_what_starts_and_that_it_still_runs(board, capsys, monkeypatch):
-    under_way = next(iter(board.running.values()))
-    with StudyTable("8 runs; results go to runs/x") as table:
-        table(board, None)
-        table(board, Event("started", under_way.cell))
-        table(board, None)
-        monkeypatch.setattr("polaug.cli.progress._STUDY_LOG_EVERY", 0.0)
-        table(board, None)
-    first, second, third = capsys.readouterr().err.splitlines()
-    assert first == "8 runs; results go to runs/x"
-    assert second == f"[2/8] {under_way.cell.name}: started"
-    assert third.startswith(f"[2/8] running: {under_way.cell.name} 62%; ")
-
-
-def test_a_failure_is_told_with_its_reason(board):
-    assert "the simulator broke" in ended(board, Event("failed", board.failed[0][0], error="the simulator broke"))
+def test_a_log_says_now_and_then_that_it_still_runs(board, capsys, monkeypatch):
+    monkeypatch.setattr("polaug.cli.progress._LOG_EVERY", 0.0)
+    with Shown() as shown:
+        show_study(shown, board, None)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.match(r"\[2/8\] running, .* left; MountainCarContinuous-v0 · ppo\+counting · seed 0: 12,345 of", line)
 
 
 def test_of_a_long_error_the_line_with_its_name_is_shown(tmp_path):
@@ -263,40 +214,30 @@ def test_of_a_long_error_the_line_with_its_name_is_shown(tmp_path):
     assert told.startswith("failed: CartPole-v1 · ppo · seed 0: ValueError: the simulator broke. Traceback: ")
 
 
-def test_a_failure_before_any_pace_is_known_has_clean_punctuation():
-    board = Board(Study.of(["CartPole-v1"], ["ppo"], 2, steps=10).cells(), [], workers=1)
-    event = Event("failed", board.start_next(), error="returns must be finite.\nMend the environment.")
-    board.take(event)
-    told = ended(board, event)
-    assert told == "[1/2] CartPole-v1 · ppo · seed 0: failed: returns must be finite. Mend the environment"
-
-
 @pytest.mark.parametrize("columns", ["30", "60", "120"])
-def test_training_moves_on_a_terminal(columns, capsys, monkeypatch):
+def test_all_facts_fit_on_any_terminal(board, columns, capsys, monkeypatch):
     for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm"), ("COLUMNS", columns)):
         monkeypatch.setenv(name, value)
-    clocks = iter((0.0, 5.0, 15.0, 25.0))
+    clocks = iter((0.0, 15.0))
     monkeypatch.setattr("polaug.cli.progress.time", SimpleNamespace(monotonic=lambda: next(clocks)))
-    with training("MountainCar-v0 · ppo+pa · seed 0") as progress:
-        for step in (10, 2_500, 5_000):
-            progress(Progress(step, 20_000, 30, -123.0, "explorer", -150.0))
+    with Shown() as shown:
+        step = Progress(5_000, 20_000, 30, -123.0, "explorer", -150.0, 4_000)
+        shown.update("MountainCar-v0 · ppo+pa · seed 0", 0.25, [spoken(step)])
     text = capsys.readouterr().err
-    assert "−123.0" in text
-    assert "explorer" in text
-    assert "5,000 of 20,000 steps" in text
-    assert "1:00 left" in text
-    shown = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line) for line in re.split(r"[\r\n]+", text)]
-    assert max(map(len, shown)) <= int(columns)
+    shown_lines = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line) for line in re.split(r"[\r\n]+", text)]
+    assert max(map(len, shown_lines)) <= int(columns)
+    told = " ".join(" ".join(shown_lines).split())
+    facts = ("seed 0, 45 s left", "5,000 of 20,000 steps", "−123", "by the explorer", "−150", "solved after 4,000")
+    for fact in facts:
+        assert fact in told
 
 
-def test_the_table_has_all_the_columns_that_a_file_has(capsys, monkeypatch):
-    """Nothing is cut in `> summary.txt`."""
+def test_a_table_fits_the_terminal_and_nothing_is_cut_in_a_file(monkeypatch):
+    heads, rows = ["method", "return"], [["ppo+pa[gamma=0.98]", "−110 [−120, −99]"]] * 2
     monkeypatch.delenv("COLUMNS", raising=False)
-    assert _width() == math.inf
-    monkeypatch.setenv("COLUMNS", "100")
-    assert _width() == 100
-    monkeypatch.setenv("COLUMNS", "40")
-    assert _width() == 40
+    assert "ppo+pa[gamma=0.98]  −110 [−120, −99]" in printed(grid(heads, rows))
+    monkeypatch.setenv("COLUMNS", "30")
+    assert max(map(len, printed(grid(heads, rows)).splitlines())) <= 30
 
 
 def test_numbers_for_people():

@@ -7,6 +7,7 @@ from tests.reference import dense_masked_multiplicative, dense_multiplicative
 
 import polaug
 from polaug.completion import multiplicative
+from polaug.streams import stream
 
 
 def start(rng, m, n, r):
@@ -50,7 +51,7 @@ def test_masked_kernel_equals_the_dense_transcription(kernel):
 @pytest.mark.parametrize("seed", range(5))
 def test_every_alternation_decreases_the_fit_on_non_negative_data_without_lambda(reading, seed):
     p = low_rank(seed=seed, non_negative=True, noise=0.0, entries=150)
-    start = np.random.default_rng(0).random((10, 2)) + 1e-3  # the solver's own dense start: U above V
+    start = stream(0, "completion", "multiplicative").random((10, 2)) + 1e-3  # the solver's own dense start: U above V
     costs = [polaug.cost(*p.observed, start[:6], start[6:], reading=reading)]
     for iterations in range(1, 40):
         model = polaug.InductiveCompletion(

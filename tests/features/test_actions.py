@@ -127,12 +127,32 @@ def test_choices_are_columns_whatever_their_type_and_number(dtype, n):
 def test_too_many_actions_are_refused_before_they_are_listed():
     with pytest.raises(InvalidInputError, match=r"at most 1000.*fewer bins"):
         action_features("auto", spaces.Box(-1, 1, (17,)), bins=9)
-    with pytest.raises(InvalidInputError, match="at most 1000"):
-        action_features("auto", spaces.MultiBinary(100))
     with pytest.raises(InvalidInputError, match=r"at most 1000.*fewer choices"):
         action_features("auto", spaces.Discrete(10**12))
     with pytest.raises(InvalidInputError, match="at most 20"):
         action_features("auto", spaces.Box(-1, 1, (5,)), max_actions=20)
+
+
+@pytest.mark.parametrize(
+    "space", [spaces.MultiBinary(100), spaces.MultiDiscrete([7] * 5), spaces.MultiDiscrete([3, 2000])]
+)
+@pytest.mark.parametrize("name", ["one_hot", "polynomial"])
+def test_too_many_combinations_are_sampled(space, name):
+    features = action_features(name, space)
+    assert 100 < features.n_actions <= 256
+    indices = np.arange(features.n_actions)
+    listed = features.to_environment(indices)
+    assert all(space.contains(action) for action in listed)
+    np.testing.assert_array_equal(features.to_indices(listed), indices)
+    counts = [2] * 100 if isinstance(space, spaces.MultiBinary) else space.nvec
+    for factor, count in zip(listed.T, counts, strict=True):  # every choice, or as many as there are rows
+        assert len(np.unique(factor)) >= min(count, 200)
+    # An action that is not listed is told apart from the one whose column it shares, if the features can.
+    other = listed[-1:].copy()
+    other[0, 0] = 1 - other[0, 0] if other[0, 0] < 2 else 0
+    column = features.to_indices(other)
+    if name == "one_hot" and not (listed[column] == other).all():
+        assert not np.array_equal(features.describe(other, column), features.Y[column])
 
 
 @pytest.mark.parametrize("bins", [0, 2.5, (3, 3, 3), "many"])

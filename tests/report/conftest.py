@@ -1,33 +1,7 @@
-"""A real browser for the page, without a network; where there is none the tests say why they can't run."""
-
-import os
-import shutil
+"""The report in the shared browser, without a network."""
 
 import pytest
-
-HELP = "install Debian's package `chromium` (as root: apt-get install --no-install-recommends chromium), and playwright"
-
-
-def _chromium():
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        return None, "the Python package playwright is not installed"
-    return (found, sync_playwright) if found else (None, "no chromium on the path")
-
-
-@pytest.fixture(scope="session")
-def browser():
-    """Skipped on a machine without a browser, but never in CI, where a page that nobody looks at would pass."""
-    found, how = _chromium()
-    if found is None:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"the page can't be looked at: {how}; {HELP}")
-    with how() as playwright:
-        # --no-sandbox: containers run as root, and only our own files are opened.
-        launched = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield launched
-        launched.close()
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -42,6 +16,7 @@ def look(browser):
         context = browser.new_context(viewport={"width": width, "height": height}, offline=True, **options)
         contexts.append(context)
         page = context.new_page()
+        page.set_default_timeout(1_000 * PATIENCE)  # milliseconds
         page.on("console", lambda message: message.type in ("error", "warning") and complain(message.text))
         page.on("pageerror", complain)
         page.on("dialog", lambda dialog: (complain(f"dialog: {dialog.message}"), dialog.dismiss()))

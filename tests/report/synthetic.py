@@ -26,7 +26,7 @@ def write_run(
     kind = kind or ("explore" if evaluations is None else "train")
     path = root / folder_name(task) / folder_name(method) / f"seed_{seed}"
     path.mkdir(parents=True)
-    settings = {"format": 1, "kind": kind, "task": task, "method": method, "explorer": method, "seed": seed,
+    settings = {"format": 2, "kind": kind, "task": task, "method": method, "explorer": method, "seed": seed,
                 "threshold": threshold, "success": threshold, "versions": VERSIONS} | config  # fmt: skip
     (path / "config.json").write_text(json.dumps(settings), encoding="utf-8")
     actors = actors or ["explorer" if kind == "explore" else "agent"] * len(returns)
@@ -36,6 +36,7 @@ def write_run(
     if evaluations is not None:
         rows = [(step, mean, 1.0) for step, mean in evaluations]
         write_csv(path / "evaluations.csv", ("step", "mean_return", "std_return"), rows)
+        write_csv(path / "confirmations.csv", ("step", "mean_return", "std_return"), rows)
     if clock is not None:
         write_csv(path / "clock.csv", ("step", "seconds"), clock)
     if choices:

@@ -16,7 +16,7 @@ def write_run(root, task, method, seed, *, returns=(-200.0, -150.0), bonuses=Non
     path.mkdir(parents=True)
     steps = length * len(returns)
     kind = "train" if evaluated else "explore"
-    config = {"format": 1, "kind": kind, "task": task, "method": method, "seed": seed, "threshold": threshold}
+    config = {"format": 2, "kind": kind, "task": task, "method": method, "seed": seed, "threshold": threshold}
     (path / "config.json").write_text(json.dumps(config))
     actors = ["explorer"] * explored + ["agent"] * (len(returns) - explored)
     table(path / "episodes.csv", "episode,step,return,length,actor",
@@ -25,6 +25,7 @@ def write_run(root, task, method, seed, *, returns=(-200.0, -150.0), bonuses=Non
     if evaluated:
         pairs = evaluations or [(steps // 4, -200.0), (steps // 2, -180.0), (steps, -150.0)]
         table(path / "evaluations.csv", "step,mean_return,std_return", [(step, mean, 1.0) for step, mean in pairs])
+        table(path / "confirmations.csv", "step,mean_return,std_return", [(step, mean, 1.0) for step, mean in pairs])
         table(path / "clock.csv", "step,seconds", [(0, 0.0), (steps // 2, 1.0), (steps, 2.0)])
     if bonuses is not None:
         table(path / "bonuses.csv", "episode,augmented_return", list(enumerate(bonuses, start=1)))

@@ -10,7 +10,7 @@ from gymnasium.utils.env_checker import check_env
 
 import polaug.study
 from polaug.errors import InvalidInputError
-from polaug.study.deep_sea import DeepSea
+from polaug.study.tasks import DeepSea
 
 
 def play(env, rights):

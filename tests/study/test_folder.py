@@ -12,8 +12,7 @@ import polaug
 from polaug.errors import InvalidInputError, StateError
 from polaug.state import load_state
 from polaug.study import Episode, RunFolder, explore, method
-from polaug.study.folder import COLUMNS, folder_name, write_files
-from polaug.study.locking import TakenError
+from polaug.study.folder import COLUMNS, TakenError, folder_name, write_files
 from polaug.study.results import FORMAT, read_run
 from polaug.study.train import train
 
@@ -63,7 +62,7 @@ def test_functions_and_arrays_among_the_options_are_written(tmp_path):
 
 
 def test_an_option_that_cannot_be_written_is_named_before_anything_is(tmp_path):
-    with pytest.raises(InvalidInputError, match=r"options\.deep\[1\]: must be numbers, .* got <object"):
+    with pytest.raises(InvalidInputError, match=r"options: must be numbers, .* got <object"):
         RunFolder(tmp_path / "run", SETTINGS | {"options": {"deep": [1, object()]}})
     assert not (tmp_path / "run").exists()
 
@@ -159,9 +158,11 @@ def everything(path):
         for episode in (1, 2):
             folder.add(Episode(episode, 9 * episode, 1.0, 9, "explorer"))
             folder.row("evaluations.csv", 9 * episode, 12.5, 0.25)
+            folder.row("confirmations.csv", 9 * episode, 12.5, 0.25)
             folder.row("clock.csv", 9 * episode, 0.125)
             folder.row("bonuses.csv", episode, 1.375)
             folder.row("choices.csv", episode, "model")
+            folder.row("scalars.csv", 9 * episode, "train/loss", 0.5)
         folder.finish({"steps": 18})
     return path
 
@@ -218,8 +219,8 @@ def test_what_is_damaged_is_said_in_words(tmp_path, name, content, why):
 
 
 def test_another_format_is_refused(tmp_path):
-    (tmp_path / "config.json").write_text('{"format": 2, "versions": {}}')
-    with pytest.raises(StateError, match=r"config\.json has format 2"):
+    (tmp_path / "config.json").write_text('{"format": 1, "versions": {}}')
+    with pytest.raises(StateError, match=r"config\.json has format 1"):
         RunFolder(tmp_path, SETTINGS)
 
 
@@ -254,7 +255,9 @@ def test_a_failure_is_told_and_cleared_by_the_next_try(tmp_path):
     with RunFolder(tmp_path, SETTINGS) as folder:
         folder.row("evaluations.csv", 9, 0.5, 0.0)
         folder.fail("ValueError: no", "Traceback …")
-    assert json.loads((tmp_path / "failed.json").read_text()) == {"error": "ValueError: no", "traceback": "Traceback …"}
+    assert json.loads((tmp_path / "failed.json").read_text()).items() >= {
+        ("error", "ValueError: no"), ("traceback", "Traceback …"),
+    }  # fmt: skip
     finished(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"config.json", "episodes.csv", "done.json"}
 

@@ -1,4 +1,4 @@
-"""Files of others in a results folder are named and kept, whoever would write there; our own are replaced."""
+"""Files that polaug did not write are named and kept; its own are replaced."""
 
 import json
 import zipfile
@@ -9,13 +9,13 @@ from PIL import Image
 from tests.study.run_folders import write_run
 
 from polaug import cli
+from polaug.cli.export import COLUMNS, export
 from polaug.errors import StateError
+from polaug.paper.figures import figures
 from polaug.report import write_report
 from polaug.state import save_state
-from polaug.study import RunFolder, find_runs, paper_figures
-from polaug.study.export import COLUMNS, export
+from polaug.study import RunFolder, find_runs
 from polaug.study.folder import COLUMNS as RUN_COLUMNS
-from polaug.study.paper_figures import figures
 
 SETTINGS = {"task": "CartPole-v1", "explorer": "random", "seed": 0}
 HEADER = "episode,step,return,length,actor\r\n"
@@ -27,15 +27,6 @@ def runs(tmp_path):
     return tmp_path / "runs"
 
 
-@pytest.fixture
-def quick_tables(monkeypatch):
-    """Figure 1 without the two explorers that drive for it."""
-    tables = {name: np.array(1) for name in ("episodes", "seed", "paper.steps", "committee.steps")}
-    for name in ("paper", "committee"):
-        tables |= {f"{name}.{kind}": np.zeros((19, 15, 3)) for kind in ("observed", "completed")}
-    monkeypatch.setattr(paper_figures, "q_tables", lambda episodes: tables)
-
-
 # -- run folders ------------------------------------------------------------------------------------------------------
 
 
@@ -45,7 +36,7 @@ def quick_tables(monkeypatch):
         ("episodes.csv", "a,b\n1,2\n"),  # no longer than our header
         ("episodes.csv", "x"),
         ("failed.json", '{"error": "mine"}'),
-        ("failed.json", '{"error": "", "traceback": "", "more": 1}'),
+        ("failed.json", '{"error": "", "traceback": "of mine"}'),
         ("failed.json", "[]"),
         ("failed.json", "text"),
         ("evaluations.csv", ""),
@@ -73,7 +64,7 @@ def test_so_does_one_with_a_run_of_ours_under_way(tmp_path, name):
 @pytest.mark.parametrize("content", ["", "episode,st", HEADER, HEADER + "1,20,1.0,20,agent\r\n2,4"])
 def test_what_a_killed_run_left_is_started_anew(tmp_path, content):
     (tmp_path / "episodes.csv").write_text(content, newline="")
-    (tmp_path / "failed.json").write_text(json.dumps({"error": "killed", "traceback": ""}))
+    (tmp_path / "failed.json").write_text(json.dumps({"error": "killed", "traceback": "", "polaug": "1.0"}))
     with RunFolder(tmp_path, SETTINGS):
         assert (tmp_path / "episodes.csv").read_bytes().decode() == HEADER
     assert not (tmp_path / "failed.json").exists()

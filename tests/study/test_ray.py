@@ -2,17 +2,20 @@
 
 import contextlib
 import os
+import re
 import secrets
 import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
+import psutil
 import pytest
+from tests.waiting import PATIENCE, wait_until
 
 from polaug.errors import InvalidInputError
+from polaug.study.ray_reaper import session
 from polaug.study.results import find_runs
 from polaug.study.runner import run_study
 from polaug.study.study import Study
@@ -21,9 +24,15 @@ from polaug.study.train import train
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install ray")
 
-BUDGET = {"steps": 150, "every": 100, "eval_episodes": 2}
+BUDGET = {"steps": 150, "every": 100, "eval_episodes": 2, "confirm_episodes": 2}
 ROOT = Path(__file__).parent.parent.parent
 PATHS = os.pathsep.join(map(str, (ROOT, ROOT / "src")))
+
+
+def session_of(driver):
+    """The name of the Ray session that a process has started."""
+    commands = [" ".join(child.cmdline()) for child in psutil.Process(driver).children()]
+    return next(found[0] for command in commands if (found := re.search(r"session_[\d_-]+", command)))
 
 
 def marked(name="marked", **kwargs):
@@ -42,7 +51,7 @@ def cluster():
 def test_a_study_on_ray_survives_a_killed_worker(cluster, tmp_path):
     marks, out = tmp_path / "marks", tmp_path / "out"
     marks.mkdir()
-    slow = marked(marks=str(marks), pause=0.01)
+    slow = marked(marks=str(marks), pause=0.005)
     study = Study.of([slow, marked("broken", marks=str(marks), broken=True)], ["dqn"], 2, **BUDGET)
     killed = []
 
@@ -93,6 +102,34 @@ def test_no_cluster_at_the_address_is_one_line(tmp_path):
     assert not (tmp_path / "new").exists()
 
 
+def test_nothing_of_our_ray_is_left_when_its_head_is_killed(tmp_path):
+    marks, out = tmp_path / "marks", tmp_path / "out"
+    marks.mkdir()
+    code = (
+        "from polaug.study import Study, Task, run_study\n"  # none of these waits for torch
+        f"task = Task('marked', 'Marked-v0', (('marks', {str(marks)!r}), ('pause', 0.02)), "
+        "package='tests.study.marked_env')\n"
+        "study = Study.of([task], ['dqn'], 2, steps=100_000, every=100_000)\n"
+        f"run_study(study, {str(out)!r}, workers=2, backend='ray')\n"
+    )
+    base = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")} | {"PYTHONPATH": PATHS}
+    driver = subprocess.Popen([sys.executable, "-c", code], env=base, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    known = set()
+    try:
+        wait_until(lambda: len(list(marks.iterdir())) == 2, driver)  # both cells are under way
+        name = session_of(driver.pid)
+        known, head = session(name, set())
+        assert head == 2
+        assert len(known) > 6  # the head's five, two agents, two workers
+        next(each for each in known if each.name() == "gcs_server").kill()
+        wait_until(lambda: not session(name, known)[0])
+    finally:
+        driver.kill()
+        driver.communicate()
+        for each in session(name, known)[0] if known else ():
+            each.kill()
+
+
 # -- a Ray that somebody else started ---------------------------------------------------------------------------------
 
 
@@ -107,32 +144,30 @@ def separate_ray(environment, log):
     with log.open("w") as file:
         process = subprocess.Popen(command, env=environment, stdout=file, stderr=subprocess.STDOUT)
     try:
-        until = time.monotonic() + 120
-        while "--block" not in log.read_text():  # what it says once all of it runs
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < until, log.read_text()
-            time.sleep(0.2)
+        wait_until(lambda: "--block" in log.read_text(), process)  # what it says once all of it runs
         yield f"127.0.0.1:{port}"
     finally:
         process.terminate()  # and with it what it started
-        process.wait(60)
+        process.wait(PATIENCE)
 
 
 def test_a_separate_ray_is_used_and_one_that_refuses_our_token_says_so(tmp_path):
     token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(16)}
     base = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")} | {"PYTHONPATH": PATHS}
-    words = ["compare", "CartPole-v1", "--methods", "dqn", "--seeds", "2", "--steps", "100", "--every", "100",
+    words = ["compare", "CartPole-v1", "--methods", "dqn", "--seeds", "1", "--steps", "100", "--every", "100",
              "--eval-episodes", "1", "--backend", "ray"]  # fmt: skip
 
     def compare(environment, out, address):
         command = [sys.executable, "-m", "polaug", *words, "--address", address, "--out", str(out)]
-        return subprocess.run(command, env=base | environment, capture_output=True, text=True, check=False, timeout=300)
+        own = base | environment
+        return subprocess.run(command, env=own, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
     with separate_ray(base | token, tmp_path / "ray.log") as address:
         done = compare(token, tmp_path / "out", address)
-        wrong = compare(token | {"RAY_AUTH_TOKEN": secrets.token_hex(16)}, tmp_path / "refused", address)
+        few = {"RAY_NUM_REDIS_GET_RETRIES": "3"}  # a second each; Ray's default is 20
+        wrong = compare(token | few | {"RAY_AUTH_TOKEN": secrets.token_hex(16)}, tmp_path / "refused", address)
     assert done.returncode == 0, done.stderr
-    assert len(find_runs(tmp_path / "out")) == 2
+    assert len(find_runs(tmp_path / "out")) == 1
     assert wrong.returncode == 2
     assert wrong.stderr == (
         "polaug: address: the Ray there must accept our token, and it refuses it as missing or wrong, "

@@ -1,6 +1,7 @@
 """One cell: counted to the step, the same every time, undisturbed by those who watch."""
 
 import csv
+import importlib
 import json
 import math
 
@@ -11,17 +12,18 @@ from stable_baselines3 import DQN, PPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from polaug.errors import InvalidInputError
-from polaug.study import agents, evaluation, maps, recorder
+from polaug.study import agents, maps
 from polaug.study.folder import run_path
 from polaug.study.results import read_run
 from polaug.study.tasks import Task
 from polaug.study.train import train
 
+train_module = importlib.import_module("polaug.study.train")
 MARKED = "tests.study.marked_env:Marked-v0"
 
 
 def run(out, method="dqn", task="CartPole-v1", **options):
-    settings = {"steps": 300, "every": 100, "eval_episodes": 2} | options
+    settings = {"steps": 300, "every": 100, "eval_episodes": 2, "early_every": None, "confirm_episodes": 3} | options
     return train(task, method, out=out, **settings)
 
 
@@ -74,7 +76,7 @@ def test_the_machinery_is_all_that_watches_the_tape_too_and_no_evaluation(tmp_pa
     """On a clock that only a part of the work moves: a second for each step's rewards, ten for its map, a thousand for
     an evaluation."""
     now = 0.0
-    observe, evaluate = maps.MapRecorder.observe, evaluation.Evaluator.returns
+    observe, evaluate = maps.MapRecorder.observe, agents.Evaluator.returns
 
     def spend(seconds):
         nonlocal now
@@ -92,10 +94,10 @@ def test_the_machinery_is_all_that_watches_the_tape_too_and_no_evaluation(tmp_pa
     step_wait = DummyVecEnv.step_wait
     monkeypatch.setattr(DummyVecEnv, "step_wait", stepped)
     monkeypatch.setattr(maps.MapRecorder, "observe", lambda *args: (spend(10.0), observe(*args)))
-    monkeypatch.setattr(evaluation.Evaluator, "returns", lambda *args: (spend(1000.0), evaluate(*args))[1])
-    for module in (agents, recorder):
+    monkeypatch.setattr(agents.Evaluator, "returns", lambda *args: (spend(1000.0), evaluate(*args))[1])
+    for module in (agents, train_module):
         monkeypatch.setattr(module, "perf_counter", lambda: now)
-    monkeypatch.setattr(recorder, "seconds", lambda: now)
+    monkeypatch.setattr(train_module, "clock", lambda: now)
     done = run(tmp_path).done
     assert done["machinery_seconds"] == 300 * (1 + 10)
     assert done["evaluation_seconds"] == 3 * 1000
@@ -169,11 +171,11 @@ def test_schedules_end_with_the_steps(tmp_path, rates):
     assert rates == [(256 * k, pytest.approx(1e-3 * (1 - k / 10))) for k in range(1, 10)]
 
 
-@pytest.mark.parametrize("method", ["ppo-tuned", "ppo-tuned+pa"])
-def test_schedules_stay_at_their_end_while_episodes_are_missing(tmp_path, rates, method):
-    result = run(tmp_path, method, steps=512, every=512, episodes=120)
+@pytest.mark.parametrize(("method", "episodes"), [("ppo-tuned", 120), ("ppo-tuned+pa", 50)])
+def test_schedules_stay_at_their_end_while_episodes_are_missing(tmp_path, rates, method, episodes):
+    result = run(tmp_path, method, steps=512, every=512, episodes=episodes)
     assert result.done["steps"] > 2 * 512
-    assert result.done["episodes"] >= 120
+    assert result.done["episodes"] >= episodes
     assert result.done["episodes"] == len(result.returns)
     assert [rate for steps, rate in rates if steps >= 512] == pytest.approx([0.0] * sum(s >= 512 for s, _ in rates))
     assert result.steps[-1] == result.done["steps"]
@@ -193,10 +195,10 @@ def test_who_drove_is_written_down(tmp_path):
     result = run(tmp_path, "dqn+pa", steps=600)
     assert "explorer" in result.episodes.actors
     driven = result.episodes.lengths[[actor == "explorer" for actor in result.episodes.actors]].sum()
-    under_way = 600 - result.episodes.lengths.sum()  # who drives the last, unfinished episode is not written down
+    under_way = 600 - result.episodes.lengths.sum()  # the actor of the last, unfinished episode is not recorded
     assert driven / 600 - 1e-4 <= result.done["explorer_share"] <= (driven + under_way) / 600 + 1e-4
-    assert result.config["settings"]["augmentation"]["patience"] == 3000
-    assert result.config["explorer"] == "committee"
+    assert result.config["settings"]["augmentation"]["window"] == 8
+    assert result.config["explorer"] == "portfolio"
 
 
 def test_bonuses_are_logged_apart_from_raw_returns(tmp_path):
@@ -248,7 +250,7 @@ def test_progress_says_where_the_run_is(tmp_path):
 
 
 def test_an_evaluation_ends_where_the_environment_has_no_limit(monkeypatch):
-    monkeypatch.setattr(evaluation, "LONGEST", 25)
+    monkeypatch.setattr(agents, "LONGEST", 25)
     endless = Task("endless", "CartPole-v1", episode_limit=-1)  # Gymnasium: no limit
 
     class Still:
@@ -259,6 +261,6 @@ def test_an_evaluation_ends_where_the_environment_has_no_limit(monkeypatch):
             pole, speed = observations[:, 2], observations[:, 3]
             return (pole + 0.3 * speed > 0).astype(int), state  # balances for long
 
-    evaluator = evaluation.Evaluator(endless, episodes=2, seed=0)
+    evaluator = agents.Evaluator(endless, seed=0, episodes=2, confirm_episodes=1)
     assert evaluator.returns(Still()).tolist() == [25.0, 25.0]
     evaluator.close()

@@ -1,7 +1,7 @@
 """AttA2C (Reizinger and Szemenyei, 2020) for vector observations: A2C with attention and a curiosity module.
 
-`curiosity=False` does what the authors' public code does: the module learns, but nothing of it is paid.
-`curiosity=True` does what their paper says: η times the forward error is added to the reward.
+`curiosity=False` is the authors' public code: the module learns, but adds nothing to the reward. `curiosity=True` is
+their paper's method: η times the forward error is added to the reward.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from stable_baselines3.common.type_aliases import RolloutBufferSamples
 from torch import Tensor
 
 from polaug.baselines.attention import AttentionPolicy
-from polaug.checks import non_negative, whole
+from polaug.checks import non_negative
 from polaug.errors import UnsupportedSpaceError
 
 
 class FollowingBuffer(RolloutBuffer):
-    """A rollout buffer that also knows where each step led to, the last state of an episode included."""
+    """A rollout buffer that also stores next observations, with the last one of each episode."""
 
     following: NDArray[Any]  # (n, ...) of the step to be added
     next_observations: NDArray[Any]
@@ -38,19 +38,19 @@ class FollowingBuffer(RolloutBuffer):
         self.next_observations = np.zeros_like(self.observations)
 
     def add(self, *args: Any, **kwargs: Any) -> None:
-        """As SB3's; keeps `following` too."""
+        """As SB3's; also stores `following`."""
         self.next_observations[self.pos] = self.following.reshape(self.next_observations[self.pos].shape)
         super().add(*args, **kwargs)
 
     def get(self, batch_size: int | None = None) -> Generator[RolloutBufferSamples, None, None]:
-        """As SB3's, which flattens its arrays at the first call: so is ours."""
+        """As SB3's, which flattens its arrays at the first call."""
         if not self.generator_ready:
             self.next_observations = self.swap_and_flatten(self.next_observations)
         yield from super().get(batch_size)
 
 
 class Follow(BaseCallback):
-    """Stands before the user's callbacks: notes where steps led to, and pays for it before SB3 stores the rewards."""
+    """Runs before the user's callbacks: stores next observations, and adds the bonus before SB3 stores the rewards."""
 
     def _on_step(self) -> bool:
         model: Any = self.model
@@ -71,9 +71,8 @@ class AttA2C(A2C):
     """A2C whose one step follows policy + 0.5 value − 0.02 entropy + forward + inverse loss.
 
     `curiosity` says whether `eta` times the forward error is added to the rewards that the policy learns from (raw
-    returns are logged as ever). `features` is the width of the encoders; with `recurrent` they end in an LSTM cell over
-    the `frames` observations of a VecFrameStack. An environment given by its id is made `environments` times. The rest
-    are A2C's own, with the authors' values as defaults.
+    returns are logged as ever). `features` is the width of the encoders. The rest are A2C's own, with the authors'
+    values as defaults. An environment given by its id is made four times, as theirs.
     """
 
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {"MlpPolicy": AttentionPolicy}
@@ -95,22 +94,19 @@ class AttA2C(A2C):
         curiosity: bool = False,
         eta: float = 0.01,
         features: int = 64,
-        recurrent: bool = False,
-        frames: int = 4,
-        environments: int = 4,
         policy_kwargs: dict[str, Any] | None = None,
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
         self.curiosity, self.eta = bool(curiosity), non_negative("eta", eta)
         if isinstance(env, str):
-            env = make_vec_env(env, whole("environments", environments, 1), seed=seed)
+            env = make_vec_env(env, 4, seed=seed)  # as many as theirs
         if isinstance(getattr(env, "observation_space", None), spaces.Dict):
             raise UnsupportedSpaceError(
                 "observation_space: AttA2C is for vectors and categories, got a Dict. Wrap the environment in "
                 "gymnasium.wrappers.FlattenObservation."
             )
-        own: dict[str, Any] = {"features": features, "recurrent": recurrent, "frames": frames}
+        own: dict[str, Any] = {"features": features}
         own |= {"optimizer_class": torch.optim.Adam, "optimizer_kwargs": {}}  # torch's own ε, as theirs
         super().__init__(
             policy, env, learning_rate=learning_rate, n_steps=n_steps, gamma=gamma, gae_lambda=gae_lambda,

@@ -15,7 +15,7 @@ from polaug.baselines.curiosity import Curiosity, Encoder
 
 
 class Attention(nn.Module):
-    """Weighs features by what they say, once for the actor and once for the critic; stands where SB3 has its MLPs."""
+    """Attention over features, separate for actor and critic, in place of SB3's MLPs."""
 
     def __init__(self, features: int) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Attention(nn.Module):
         return self.forward_actor(features), self.forward_critic(features)
 
     def forward_actor(self, features: Tensor) -> Tensor:
-        """Features x as x ⊙ softmax(W x), W the actor's."""
+        """Attended features x ⊙ softmax(W x), with the actor's W."""
         return _attended(features, self.actor)
 
     def forward_critic(self, features: Tensor) -> Tensor:
@@ -40,7 +40,7 @@ def _attended(features: Tensor, layer: nn.Linear) -> Tensor:
 
 
 class Joined(torch.autograd.Function):
-    """Gives `values` as they are; whoever differentiates a loss by them also gets the gradient of `loss`, once."""
+    """Identity on `values`. The gradient of `loss` is added once when a loss of them is differentiated."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, loss: Tensor) -> Tensor:
@@ -58,7 +58,7 @@ class Joined(torch.autograd.Function):
 class AttentionPolicy(ActorCriticPolicy):
     """Actor and critic on attended features, and the curiosity module, all under one optimiser.
 
-    `features` is the width of the encoders, `recurrent` and `frames` are those of `Encoder`.
+    `features` is the width of the encoders.
     """
 
     def __init__(
@@ -67,12 +67,10 @@ class AttentionPolicy(ActorCriticPolicy):
         action_space: spaces.Space[Any],
         lr_schedule: Any,
         features: int = 64,
-        recurrent: bool = False,
-        frames: int = 4,
         **kwargs: Any,
     ) -> None:
-        self._own = {"features": features, "recurrent": recurrent, "frames": frames}
-        encoder = {"features_dim": features, "recurrent": recurrent, "frames": frames}
+        self._own = {"features": features}
+        encoder = {"features_dim": features}
         fixed = {"net_arch": [], "features_extractor_class": Encoder, "features_extractor_kwargs": encoder}
         self._joint_loss: Callable[[], Tensor] | None = None
         super().__init__(observation_space, action_space, lr_schedule, **(kwargs | fixed))

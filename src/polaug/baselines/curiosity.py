@@ -1,4 +1,4 @@
-"""The intrinsic-curiosity module of AttA2C: an encoder of its own, a forward and an inverse model, their losses."""
+"""The intrinsic-curiosity module of AttA2C: an encoder, a forward and an inverse model, and their losses."""
 
 from __future__ import annotations
 
@@ -12,44 +12,21 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from polaug.checks import whole
-from polaug.errors import invalid
 
 
 class Encoder(BaseFeaturesExtractor):
-    """Observations to `features_dim` features: two layers in place of four convolutions, then, if wanted, an LSTM cell.
+    """Observations to `features_dim` features: two layers instead of four convolutions."""
 
-    The cell runs over the `frames` observations that a VecFrameStack put side by side, oldest first, from a zero
-    state: nothing has to be carried from step to step, so any order of rows is right.
-    """
-
-    def __init__(
-        self, observation_space: spaces.Space[Any], features_dim: int = 64, recurrent: bool = False, frames: int = 4
-    ) -> None:
+    def __init__(self, observation_space: spaces.Space[Any], features_dim: int = 64) -> None:
         super().__init__(observation_space, whole("features", features_dim, 1))
-        self.frames = whole("frames", frames, 1) if recurrent else 1
-        size = get_flattened_obs_dim(observation_space)
-        if size % self.frames:
-            raise invalid(
-                "frames", f"must divide the {size} numbers of an observation when recurrent=True", frames,
-                "Wrap the environments in VecFrameStack(env, frames), or pass recurrent=False.",
-            )  # fmt: skip
         self.layers = nn.Sequential(
-            nn.Linear(size // self.frames, features_dim), nn.LeakyReLU(),
+            nn.Linear(get_flattened_obs_dim(observation_space), features_dim), nn.LeakyReLU(),
             nn.Linear(features_dim, features_dim), nn.LeakyReLU(),
         )  # fmt: skip
-        self.cell = nn.LSTMCell(features_dim, features_dim) if recurrent else None
 
     def forward(self, observations: Tensor) -> Tensor:
         """(n, ...) to (n, features_dim)."""
-        flat = observations.flatten(1)
-        if self.cell is None:
-            return self.layers(flat)  # type: ignore[no-any-return]  # modules are untyped calls
-        state = None
-        for frame in self.layers(flat.reshape(len(flat), self.frames, -1)).unbind(1):
-            state = self.cell(frame, state)
-        assert state is not None  # there is at least one frame
-        hidden: Tensor = state[0]
-        return hidden
+        return self.layers(observations.flatten(1))  # type: ignore[no-any-return]  # modules are untyped calls
 
 
 class Curiosity(nn.Module):

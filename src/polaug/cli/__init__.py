@@ -1,42 +1,84 @@
-"""The command line: parse, call, print. One command per file; each has `add_parser` and `run`."""
+"""The command line, built with Typer: one command per file, and mistakes in one line with the nearest valid name."""
 
 from __future__ import annotations
 
-import argparse
 import difflib
+import inspect
 import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Annotated, Any
+
+import typer
 
 import polaug
-from polaug.cli import compare, completion, explore, export, listing, paper, report, train, watch
-from polaug.errors import PolaugError, UnknownNameError, unknown
-
-COMMANDS = (train, compare, paper, explore, report, watch, export, listing, completion)
+from polaug.cli import compare, explore, export, listing, paper, push, report, studio, train, tune, watch
+from polaug.errors import InvalidInputError, PolaugError, UnknownNameError, unknown
 
 EXIT_CODES = """exit codes:
-  0    done; where there is too little for a report, the last line says why
-  1    a run failed; of a study all others are done
-  2    a mistake of the caller's: an unknown name, a folder that holds something else
-  130  interrupted with Ctrl-C; finished runs are kept, and the same command does the rest"""
+  0    finished; if no report could be written, the last line says why
+  1    at least one run failed; the other runs of the study finished
+  2    wrong input, such as an unknown name or a folder with other files
+  130  interrupted with Ctrl-C; repeat the command to continue a study"""
+
+COMMANDS: dict[str, Callable[..., int | None]] = {
+    "train": train.train, "compare": compare.compare, "paper": paper.paper, "explore": explore.explore_,
+    "report": report.report, "studio": studio.studio_, "watch": watch.watch_, "export": export.export_,
+    "tune": tune.tune_, "push": push.push_, "list": listing.list_,
+}  # fmt: skip
+_INTERRUPTED = {
+    "train": "the run is not finished; the same command starts it again",
+    **dict.fromkeys(("compare", "paper", "explore", "tune"), "finished runs are kept, unfinished ones start again"),
+}
+
+_CTRL_C = 130
+_EPILOG = f"\b\n{EXIT_CODES}"
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, help=polaug.__doc__, epilog=_EPILOG)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"polaug {polaug.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _top(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def _described(text: str) -> str:
+    """A docstring whose examples keep their lines."""
+    return re.sub(r"\n\n([Ee]xamples?:)", "\n\n\b\n\\1", text)
+
+
+for _name, _command in COMMANDS.items():
+    app.command(_name, help=_described(inspect.getdoc(_command) or ""), epilog=_EPILOG)(_command)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and give its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    args = argparse.Namespace()
     try:
-        args = parser().parse_args(given)
-        command: Callable[[argparse.Namespace], int | None] = args.command
-        return command(args) or 0
+        code = app(given, prog_name="polaug", standalone_mode=False) or 0
+        if code == _CTRL_C:  # what Typer makes of KeyboardInterrupt
+            raise KeyboardInterrupt
+        return int(code)
     except PolaugError as fault:
         print(f"polaug: {fault}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        kept = f"; {args.interrupted}" if "interrupted" in args else ""
-        print(f"polaug: interrupted{kept}. Go on with: {shlex.join(['polaug', *given])}", file=sys.stderr)
+    except typer.TyperException as fault:
+        print(f"polaug: {_told(fault)}", file=sys.stderr)
+        return 2
+    except (KeyboardInterrupt, typer.Abort):
+        kept = _INTERRUPTED.get(given[0] if given else "")
+        words = shlex.join(["polaug", *given])
+        print(f"polaug: interrupted{f'; {kept}' if kept else ''}. Continue with: {words}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # `polaug list | head`
         sys.stderr.close()
@@ -46,40 +88,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
 
 
-class Parser(argparse.ArgumentParser):
-    """argparse whose mistakes are one line too, and whose help keeps the lines of its example."""
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
-        kwargs.setdefault("epilog", EXIT_CODES)
-        kwargs.setdefault("allow_abbrev", False)  # --step for --steps works until there is a --step-size
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # handed through
-
-    def parse_known_args(self, *args: Any, **kwargs: Any) -> Any:
-        """What is left over is refused here, by the command that was asked, instead of by all of polaug."""
-        found, rest = super().parse_known_args(*args, **kwargs)
-        option = next((word.split("=")[0] for word in rest if word.startswith("-")), None)
-        if option is not None:
-            near = difflib.get_close_matches(option, self._option_string_actions, n=1)
-            hint = f" Did you mean {near[0]}?" if near else ""
-            raise UnknownNameError(f"{option}: {self.prog} has no such option.{hint} `{self.prog} --help` shows all.")
-        if rest:
-            self.error(f"unrecognized arguments: {' '.join(rest)}")
-        return found, rest
-
-    def error(self, message: str) -> NoReturn:
-        """One line, with the nearest valid name."""
-        wrong = re.search(r"argument COMMAND: invalid choice: '(.*?)' \(choose from (.*)\)", message)
-        if wrong:
-            raise unknown("command", wrong[1], re.findall(r"[\w-]+", wrong[2]))
-        raise PolaugError(f"{message}. `{self.prog} --help` shows what there is.")
-
-
-def parser() -> argparse.ArgumentParser:
-    """Everything that can be said on the command line."""
-    top = Parser(prog="polaug", description=polaug.__doc__)
-    top.add_argument("--version", action="version", version=f"polaug {polaug.__version__}")
-    commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND", parser_class=Parser)
-    for command in COMMANDS:
-        command.add_parser(commands)
-    return top
+def _told(fault: Any) -> PolaugError:
+    """Typer's error in one line, with the nearest valid name."""
+    context: Any = getattr(fault, "ctx", None)
+    message = fault.message.rstrip(".")
+    path = context.command_path if context is not None else "polaug"
+    if (option := getattr(fault, "option_name", None)) is not None:
+        near = difflib.get_close_matches(option, [each for p in context.command.params for each in p.opts], n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        return UnknownNameError(f"{option}: {path} has no such option.{hint} `{path} --help` lists the options.")
+    if wrong := re.match(r"No such command '(.*?)'", message):
+        return unknown("command", wrong[1], COMMANDS)
+    if message == "Missing command":
+        return InvalidInputError(f"COMMAND: none was given. Choose one of: {', '.join(COMMANDS)}.")
+    parameter = getattr(fault, "param", None)
+    if parameter is not None:
+        message = f"{parameter.opts[-1] if parameter.opts[-1].startswith('-') else parameter.metavar}: {message}"
+    return InvalidInputError(f"{message}. `{path} --help` lists the options.")

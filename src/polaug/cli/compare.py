@@ -1,51 +1,50 @@
-"""Compare methods on tasks over seeds, in parallel, and report.
-
-Finished runs are kept: the same command goes on after Ctrl-C, a crash or a reboot, and more seeds, methods or tasks may
-be added later. Methods that cannot run on a task are skipped there, and said.
-"""
+"""`polaug compare`."""
 
 from __future__ import annotations
 
-import argparse
-from typing import Any
+from pathlib import Path
+from typing import Annotated
 
-from polaug.cli.arguments import (
-    RUNS_ARE_KEPT,
-    add_budget,
-    add_envs,
-    add_out,
-    add_seeds,
-    add_workers,
-    budget,
-    described,
-    envs,
-    names,
-    seeds,
-)
-from polaug.cli.ending import run_and_tell
-from polaug.study.study import Study
+import typer
 
-_EXAMPLE = """examples:
-  polaug compare MountainCar-v0 CartPole-v1 --methods ppo,ppo+pa,dqn,dqn+pa --seeds 5 --steps 20000
-  polaug compare classic --methods ppo-tuned,ppo+pa --seeds 10 --steps 50000 --backend ray --address auto"""
+from polaug.cli import options
+from polaug.cli.ending import followed, run_and_tell
+from polaug.study.methods import method as find_method
+from polaug.study.study import Study, check_logs
+from polaug.study.tasks import task as find_task
 
 
-def add_parser(commands: Any) -> None:
-    """`polaug compare`."""
-    parser = commands.add_parser("compare", **described(f"{__doc__}\n{_EXAMPLE}"))
-    add_envs(parser)
-    parser.add_argument(
-        "--methods", default="ppo,ppo+pa", metavar="NAME[,NAME]", help="see `polaug list` (%(default)s)"
-    )
-    add_seeds(parser, 3)
-    add_budget(parser, steps=20_000)
-    parser.add_argument("--save-models", action="store_true", help="keep each run's model.zip, for `polaug watch`")
-    add_workers(parser)
-    add_out(parser, "runs/compare")
-    parser.set_defaults(command=run, interrupted=RUNS_ARE_KEPT)
+@options.grouped
+def compare(
+    env: options.Envs = None,
+    more_envs: options.MoreEnvs = None,
+    methods: options.Methods = "ppo,ppo+pa",
+    seeds: options.Seeds = 3,
+    seed: options.Seed = 0,
+    *,
+    budget: options.Budget,
+    settings: options.Settings,
+    logs: options.Logs,
+    save_models: Annotated[bool, typer.Option("--save-models", help="Save a model.zip for each run.")] = False,
+    machines: options.Machines,
+    out: options.Out = Path("runs/compare"),
+) -> int:
+    """Compare methods on tasks over several seeds and write a report.
 
+    The same command continues a study after Ctrl-C, a crash or a reboot. Finished runs are kept, so you can add seeds,
+    methods or tasks later. A method that does not support a task is skipped there with a message.
 
-def run(args: argparse.Namespace) -> int:
-    """Run the study."""
-    study = Study.of(envs(args), names(args.methods), seeds(args), **budget(args), save_models=args.save_models)
-    return run_and_tell(study, args)
+    Examples:
+      polaug compare MountainCar-v0 CartPole-v1 --methods ppo,ppo+pa,dqn,dqn+pa --seeds 5 --steps 20000
+      polaug compare classic --methods ppo-tuned,ppo+pa --seeds 10 --steps 50000 --backend ray --address auto
+    """
+    check_logs(logs.tensorboard, logs.track)
+    tasks = [settings.task(find_task(name)) for name in options.envs(env, more_envs)]
+    chosen = [settings.method(find_method(name), tasks[0]) for name in options.names(methods)]
+    folder = None if logs.tensorboard is None else str(logs.tensorboard)
+    study = Study.of(
+        tasks, chosen, range(seed, seed + seeds), **budget.settings(), save_models=save_models, tensorboard=folder,
+        track=logs.track,
+    )  # fmt: skip
+    with followed(out, logs.live):
+        return run_and_tell(study, out, machines)

@@ -1,38 +1,54 @@
-"""Run a study from the command line, and end with what was seen: a short table, failures, the report's path."""
+"""Run a study from the command line, then print a short table, the failures and the report's path."""
 
 from __future__ import annotations
 
-import argparse
+import io
 import math
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
 
-from polaug.cli.arguments import check_out
-from polaug.cli.progress import StudyTable, clock
+from rich.console import Console
+from rich.table import Column, Table
+
+from polaug.cli.options import Machines, check_out
+from polaug.cli.progress import Shown, clock, show_study
 from polaug.errors import PolaugError
+from polaug.study.pool import Event
 from polaug.study.results import Run, read_run
-from polaug.study.runner import StudyOutcome, run_study
+from polaug.study.runner import Board, StudyOutcome, run_study
+from polaug.study.statistics import LEAST_RUNS, Estimate
 from polaug.study.study import Study
-from polaug.study.wording import counted
+from polaug.study.summary import UNKNOWN, Headline, headline, reference
+from polaug.study.wording import counted, interval, keeping, number, ratio, seen
 
 
 def run_and_tell(
-    study: Study, args: argparse.Namespace, figures: Callable[[Path], Iterable[Path]] | None = None
+    study: Study, out: Path, machines: Machines, figures: Callable[[Path], Iterable[Path]] | None = None
 ) -> int:
-    """Run `study` with the flags of `add_workers`; gives the exit code. `figures` draws more into its folder.
+    """Run `study`; gives the exit code. `figures` draws more into its folder.
 
-    What could not be made is said last.
+    Outputs that could not be written are listed last.
     """
     for task, method, why in study.skipped:
         print(_skip(task, method, why), file=sys.stderr)
-    check_out(args.out)
-    with StudyTable(_plan(study, args)) as table:
-        outcome = run_study(
-            study, args.out, workers=args.workers, backend=args.backend, address=args.address, progress=table
-        )
+    check_out(out)
+    plan = _plan(study, out, machines)
+    with Shown() as shown:
+
+        def progress(board: Board, event: Event | None) -> None:
+            nonlocal plan
+            if plan:  # nothing was refused
+                shown.say(f"{plan}; {board.reused} finished before" if board.reused else plan)
+                plan = ""
+            show_study(shown, board, event)
+
+        outcome = run_study(study, out, **asdict(machines), progress=progress)
     runs = [read_run(cell.path(outcome.out)) for cell in (*outcome.reused, *outcome.ran)]
     lacking = _tell(runs, outcome) if runs else []
     if runs and study.save_models and (without := _without_model(runs)):
@@ -44,10 +60,26 @@ def run_and_tell(
         print(failed(failure.cell.name, failure.error, failure.cell.path(outcome.out)), file=sys.stderr)
     if not outcome.ok:
         many = f"{len(outcome.failures)} of {len(study.cells())} runs failed"
-        print(f"polaug: {many}; the same command tries them again.", file=sys.stderr, flush=True)
+        print(f"polaug: {many}; the same command repeats them.", file=sys.stderr, flush=True)
     for line in lacking:
         print(line)
     return 0 if outcome.ok else 1
+
+
+@contextmanager
+def followed(out: Path, live: bool) -> Iterator[None]:
+    """With `live`, a local page shows the runs in `out` while they train."""
+    if not live:
+        yield
+        return
+    from polaug.studio import start
+
+    studio = start(out)
+    print(f"studio: {studio.url}", file=sys.stderr, flush=True)
+    try:
+        yield
+    finally:
+        studio.stop()
 
 
 def failed(name: str, error: str, path: Path) -> str:
@@ -60,7 +92,7 @@ def _draw(figures: Callable[[Path], Iterable[Path]], outcome: StudyOutcome) -> l
     try:
         for path in figures(outcome.out):
             print(f"figure: {path}")
-    except PolaugError as fault:  # the runs, and why some failed, are told all the same
+    except PolaugError as fault:  # runs and failures are reported anyway
         return [f"No figures: {fault}"]
     return []
 
@@ -71,7 +103,7 @@ def _skip(task: str, method: str, why: str) -> str:
     return f"skipped: {reason}" if reason.startswith(f"{method} ") else f"skipped: {method} on {task}: {reason}"
 
 
-def _plan(study: Study, args: argparse.Namespace) -> str:
+def _plan(study: Study, out: Path, machines: Machines) -> str:
     """What is about to run, in one line."""
     parts = [(study.tasks, "task"), (study.methods, "method"), (study.seeds, "seed")]
     product = " × ".join(counted(len(each), noun) for each, noun in parts)
@@ -79,33 +111,25 @@ def _plan(study: Study, args: argparse.Namespace) -> str:
     runs = len(study.cells())
     if study.skipped:
         product += f", {len(study.skipped) * len(study.seeds)} of them skipped"
-    who = "on Ray" if args.backend == "ray" else f"{min(args.workers, runs)} at once"
-    return f"{counted(runs, 'run')} ({product}) of at least {' and '.join(lengths)}, {who}; results go to {args.out}"
+    who = "on Ray" if machines.backend == "ray" else f"{min(machines.workers, runs)} at a time"
+    return f"{counted(runs, 'run')} ({product}) of at least {' and '.join(lengths)}, {who}; results: {out}"
 
 
 def _without_model(runs: list[Run]) -> str:
-    """Runs that were finished before anybody asked for models."""
+    """A note on finished runs without a model."""
     lacking = sum(not (run.path / "model.zip").exists() for run in runs)
-    return f"{lacking} of them finished before without a model; another --out trains them again" if lacking else ""
-
-
-def _width() -> float:
-    """Columns of the table: as many as the terminal has, and in a file as many as it needs."""
-    if "COLUMNS" not in os.environ and not sys.stdout.isatty():
-        return math.inf
-    return shutil.get_terminal_size().columns
+    return f"{counted(lacking, 'run')} without a model; use another --out to train again" if lacking else ""
 
 
 def _tell(runs: list[Run], outcome: StudyOutcome) -> list[str]:
-    """Print what was seen; gives a line for whatever could not be made: the runs are safe all the same."""
+    """Print table, summary and the report's path; gives a line for each output that could not be written."""
     from polaug.report import write_report
-    from polaug.study.summary import headline
-    from polaug.study.wording import seen, table
 
     faults = {}
     try:
-        print(table(headline(runs), _width()), end="\n\n")
-        print("\n".join(seen(runs)))
+        rows = headline(runs)
+        print(table(rows), end="\n\n")
+        print("\n".join(seen(rows)))
     except PolaugError as fault:
         faults["summary"] = str(fault)
     steps = sum(int(run.done.get("steps", 0)) for run in runs)
@@ -119,3 +143,63 @@ def _tell(runs: list[Run], outcome: StudyOutcome) -> list[str]:
             del faults["summary"]
         faults["report"] = str(fault)
     return [f"No {what}: {fault}" for what, fault in faults.items()]
+
+
+def table(rows: Sequence[Headline], width: int | None = None) -> str:
+    """For each task a line on it and one per method, then how to read them."""
+    parts: list[str | Table] = []
+    for _, each in groupby(rows, key=lambda row: row.task):
+        mine = list(each)
+        agents = any(not math.isnan(row.final.value) for row in mine)
+        heads = ["method", f"mean return of the first {mine[0].first_episodes} episodes"]
+        if agents:
+            heads = ["method", "steps to threshold", "never", "kept", "final return", "speed-up"]
+        parts += [_title(mine), grid(heads, [_cells(row, agents) for row in mine])]
+    signs = {"interval": "[low, high]: 95% interval over the runs",
+             "range": f"(low to high): range of the runs, fewer than {LEAST_RUNS}"}  # fmt: skip
+    legend = "; ".join(words for spread, words in signs.items() if any(row.spread == spread for row in rows))
+    return printed(*parts, *([legend] if legend else []), width=width)
+
+
+def grid(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """Columns side by side."""
+    made = Table(*(Column(head, overflow="fold") for head in heads), box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
+def printed(*parts: str | Table, width: int | None = None) -> str:
+    """Lines that fit the terminal; in a file nothing is cut."""
+    if width is None and ("COLUMNS" in os.environ or sys.stdout.isatty()):
+        width = shutil.get_terminal_size().columns
+    console = Console(file=io.StringIO(), width=width or 1_000, color_system=None, highlight=False)
+    with console.capture() as text:
+        for part in parts:
+            console.print(part, markup=False)
+    return "\n".join(line.rstrip() for line in text.get().splitlines())
+
+
+def _cells(row: Headline, agents: bool) -> list[str]:
+    if not agents:
+        return [row.method, interval(Estimate(row.first_100, *row.first_interval), spread=row.spread)]
+    never = "–" if row.reached is None else f"{row.seeds - row.reached}/{row.seeds}"
+    steps, kept = interval(row.steps_to_threshold, row.budget, row.spread), keeping(row).replace(" of ", "/")
+    return [row.method, steps, never, kept, interval(row.final, spread=row.spread), _gain(row)]
+
+
+def _title(mine: Sequence[Headline]) -> str:
+    first = mine[0]
+    goal = "no threshold" if first.threshold is None else f"threshold {number(first.threshold)}"
+    counts = sorted({row.seeds for row in mine})
+    seeds = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
+    return f"{first.task}: {goal}, {seeds} seed{'' if counts == [1] else 's'}, {number(first.budget)} steps"
+
+
+def _gain(row: Headline) -> str:
+    if row.method == row.reference:
+        return "reference"
+    base = reference(row)
+    if base is None:
+        return ""
+    return ratio(row.speed_ups.get(base, UNKNOWN)).split(" [")[0]

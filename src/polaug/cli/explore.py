@@ -1,81 +1,80 @@
-"""Let explorers drive alone, without an agent, and report."""
+"""`polaug explore`."""
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable
-from typing import Any
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated, Any
 
-from polaug.cli.arguments import (
-    RUNS_ARE_KEPT,
-    add_envs,
-    add_out,
-    add_seeds,
-    check_out,
-    described,
-    envs,
-    names,
-    seeds,
-    whole_number,
-)
-from polaug.cli.progress import episode_bar
+import typer
+
+from polaug.cli import options
+from polaug.cli.ending import grid, printed
+from polaug.cli.progress import Shown
 from polaug.errors import UnsupportedSpaceError, unknown
-from polaug.exploration import METHODS, make_explorer
+from polaug.explorers import ALIASES, METHODS, make_explorer
 from polaug.study import RunFolder, Task, explore, task
 from polaug.study.folder import run_path
 from polaug.study.methods import unseen
-
-_EXAMPLE = "example:\n  polaug explore MountainCar-v0 --explorer committee,random --episodes 30 --seeds 3"
-
-
-def add_parser(commands: Any) -> None:
-    """`polaug explore`."""
-    parser = commands.add_parser("explore", **described(f"{__doc__}\n\n{_EXAMPLE}"))
-    add_envs(parser)
-    parser.add_argument(
-        "--explorer", default="committee", metavar="NAME[,NAME]", help="who drives (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--episodes", type=whole_number(1, 40), default=40, metavar="N", help="episodes per seed (%(default)s)"
-    )
-    add_seeds(parser, 3)
-    add_out(parser, "runs/explore")
-    parser.set_defaults(command=run, interrupted=RUNS_ARE_KEPT)
+from polaug.study.wording import counted
 
 
-def run(args: argparse.Namespace) -> None:
-    """Every task, explorer and seed that is not finished yet, one after the other."""
-    tasks = list(dict.fromkeys(task(name) for name in envs(args)))
-    explorers = list(dict.fromkeys(names(args.explorer)))
-    for name in explorers or [args.explorer]:
-        if name not in METHODS:
+def explore_(
+    env: options.Envs = None,
+    more_envs: options.MoreEnvs = None,
+    explorer: options.Explorers = "portfolio",
+    episodes: Annotated[
+        int, typer.Option(parser=options.whole_number(1, 40), metavar="N", help="Episodes per seed.")
+    ] = 40,
+    seeds: options.Seeds = 3,
+    seed: options.Seed = 0,
+    out: options.Out = Path("runs/explore"),
+) -> None:
+    """Run explorers alone, without an agent, and write a report.
+
+    Example:
+      polaug explore MountainCar-v0 --explorer portfolio,random --episodes 30 --seeds 3
+    """
+    tasks = list(dict.fromkeys(task(name) for name in options.envs(env, more_envs)))
+    explorers = list(dict.fromkeys(options.names(explorer)))
+    known = METHODS | {alias: METHODS[name] for alias, name in ALIASES.items()}
+    for name in explorers or [explorer]:
+        if name not in known:
             raise unknown("explorer", name, METHODS)
     _check_fit(tasks, explorers)
-    check_out(args.out)
+    options.check_out(out)
     for name in explorers:
-        if METHODS[name].pays:
-            print(f"note: {name} only pays an agent for what is new; alone it acts at random", file=sys.stderr)
-    cells = [(t, n, s) for t in tasks for n in explorers for s in seeds(args)]
-    with episode_bar(len(cells) * args.episodes) as advance:
-        for found, name, seed in cells:
-            _run(args, found, name, seed, advance)
-    _tell(args, {(found.name, name) for found, name, _ in cells})
+        if known[name].pays:
+            print(f"note: {name} only adds a bonus to an agent's rewards; alone it acts at random", file=sys.stderr)
+    cells = [(t, n, s) for t in tasks for n in explorers for s in range(seed, seed + seeds)]
+    with Shown() as shown:
+        for k, (found, name, number) in enumerate(cells):
+            label = f"{found.name} · {name} · seed {number}"
+            shown.say(label)
+
+            def advance(done: int, label: str = label, before: int = k) -> None:
+                shown.update(label, (before + done / episodes) / len(cells))
+
+            _run(out, episodes, found, name, number, advance)
+    _tell(out, {(found.name, name) for found, name, _ in cells})
 
 
-def _tell(args: argparse.Namespace, wanted: set[tuple[str, str]]) -> None:
-    from polaug.report import write_report
-    from polaug.report.summary import groups, sentence
-    from polaug.study.results import find_runs
-    from polaug.study.wording import counted
+def _tell(out: Path, wanted: set[tuple[str, str]]) -> None:
+    from polaug.report import find_runs, write_report
+    from polaug.report.tables import explored_table
 
-    seen = [group for group in groups(find_runs(args.out)) if (group.task, group.method) in wanted]
-    for group in seen:
-        print(f"{group.task}, {sentence(group)}")
-    runs = [run for group in seen for run in group.runs]
+    runs = [run for run in find_runs(out) if (run.task, run.method) in wanted]
+    for name, same in groupby(runs, key=lambda run: run.task):
+        mine = list(same)
+        found = explored_table(mine, list(dict.fromkeys(run.method for run in mine)))
+        rows = [[each.lines[0][0][1] for each in row.cells] for row in found.rows]
+        title = f"{name}: {counted(len(mine[0].returns), 'episode')} of each run"
+        print(printed(title, grid(found.heads, rows)), end="\n\n")
     steps = counted(sum(int(run.steps[-1]) for run in runs), "environment step")
     print(f"{counted(len(runs), 'run')}, {steps}, all of them counted")
-    print(f"report: {write_report(args.out)}")
+    print(f"report: {write_report(out)}")
 
 
 def _check_fit(tasks: list[Task], explorers: list[str]) -> None:
@@ -92,24 +91,22 @@ def _check_fit(tasks: list[Task], explorers: list[str]) -> None:
             env.close()
 
 
-def _run(args: argparse.Namespace, found: Task, name: str, seed: int, advance: Callable[[str, int], None]) -> None:
+def _run(out: Path, episodes: int, found: Task, name: str, seed: int, advance: Callable[[int], None]) -> None:
     settings = {
         "kind": "explore", "task": found.name, "env_id": found.env_id, "kwargs": dict(found.kwargs),
         "episode_limit": found.episode_limit, "threshold": found.threshold, "success": found.success,
-        "method": name, "explorer": name, "options": {}, "settings": {}, "steps": None, "episodes": args.episodes,
+        "method": name, "explorer": name, "options": {}, "settings": {}, "steps": None, "episodes": episodes,
         "seed": seed, "package": found.package or None,
     }  # fmt: skip
-    label = f"{found.name} · {name} · seed {seed}"
-    with RunFolder(run_path(args.out, found.name, name, seed), settings) as folder:
+    with RunFolder(run_path(out, found.name, name, seed), settings) as folder:
         if folder.finished:
-            advance(label, args.episodes)
             return
 
         def progress(episode: Any) -> None:
             folder.add(episode)
-            advance(label, 1)
+            advance(episode.episode)
 
-        result = explore(found, name, episodes=args.episodes, seed=seed, progress=progress)
+        result = explore(found, name, episodes=episodes, seed=seed, progress=progress)
         summary = {
             "episodes": len(result.episodes), "steps": result.steps, "seconds": round(result.seconds, 3),
             "explorer_us_per_step": round(1e6 * result.explorer_seconds / result.steps, 1), "explorer_share": 1.0,

@@ -1,33 +1,30 @@
-"""What there is, one line each: methods, explorers, transfers, solvers, features, tasks."""
+"""`polaug list`."""
 
 from __future__ import annotations
 
-import argparse
 import ast
-import importlib.util
 import inspect
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from polaug.cli.arguments import described
+import polaug
 from polaug.completion import SOLVERS
-from polaug.exploration import METHODS as EXPLORERS
+from polaug.explorers import METHODS as EXPLORERS
 from polaug.features import ACTION_FEATURES, STATE_FEATURES
 from polaug.study import TASKS
 from polaug.study.methods import METHODS
 
 
-def add_parser(commands: Any) -> None:
-    """`polaug list`."""
-    parser = commands.add_parser("list", **described(f"{__doc__}\n\nexample:\n  polaug list"))
-    parser.set_defaults(command=run)
+def list_() -> None:
+    """List methods, explorers, transfers, solvers, features and tasks.
 
-
-def run(args: argparse.Namespace) -> None:
-    """Print the tables."""
-    _print_table("methods (ALGO[-tuned][+EXPLORER[:TRANSFER]])", {m.name: m.description for m in METHODS.values()})
+    Example:
+      polaug list
+    """
+    words = "methods (ALGO[-tuned|-strong][+EXPLORER[:TRANSFER]])"
+    _print_table(words, {each.name: each.description for each in METHODS.values()})
     _print_table("explorers", {name: _purpose(each, name) for name, each in EXPLORERS.items()})
     _print_table("transfers", transfers())
     tables: tuple[tuple[str, Mapping[str, Any]], ...] = (
@@ -53,8 +50,7 @@ def _purpose(defined: Any, name: str) -> str:
 
 def transfers() -> dict[str, str]:
     """Read from the files: importing them would take the seconds that torch takes."""
-    spec = importlib.util.find_spec("polaug.transfer")
-    folder = Path(str(spec.origin)).parent if spec else Path()
+    folder = Path(polaug.__file__).parent / "coach" / "teaching"
     table = ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))
     found = next(node.value for node in ast.walk(table) if isinstance(node, ast.AnnAssign)
                  and isinstance(node.target, ast.Name) and node.target.id == "METHODS")  # fmt: skip

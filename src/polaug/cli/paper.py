@@ -1,43 +1,52 @@
-"""The paper's study again: its two tasks, its methods and ours, its figures 1, 2b and 3b.
-
-Every environment step and every episode counts, restarts included. The paper's own budget is --steps 2500000.
-"""
+"""`polaug paper`."""
 
 from __future__ import annotations
 
-import argparse
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from polaug.cli.arguments import RUNS_ARE_KEPT, add_budget, add_out, add_seeds, add_workers, budget, described, names
+import typer
+
+from polaug.cli import options
 from polaug.cli.ending import run_and_tell
 
-_EXAMPLE = "example:\n  polaug paper --seeds 10 --episodes 100 --out runs/paper"
 
+@options.grouped
+def paper(
+    seeds: options.Seeds = 10,
+    methods: Annotated[
+        str | None, typer.Option(metavar="NAME[,NAME]", help="Methods to run instead of the default ones.")
+    ] = None,
+    ladder: Annotated[
+        bool, typer.Option("--ladder", help="Only measure the changes from the paper's algorithm to polaug.")
+    ] = False,
+    *,
+    budget: options.Budget,
+    machines: options.Machines,
+    out: options.Out = Path("runs/paper"),
+) -> int:
+    """Repeat the paper's study and draw its figures 1, 2b and 3b.
 
-def add_parser(commands: Any) -> None:
-    """`polaug paper`."""
-    parser = commands.add_parser("paper", **described(f"{__doc__}\n{_EXAMPLE}"))
-    add_seeds(parser, 10, first=False)
-    parser.add_argument(
-        "--methods", default=None, metavar="NAME[,NAME]", help="other methods than the paper's and ours"
-    )
-    add_budget(parser, steps=40_000, episodes=100)
-    add_workers(parser)
-    add_out(parser, "runs/paper")
-    parser.set_defaults(command=run, interrupted=RUNS_ARE_KEPT)
+    Every environment step and every episode counts, including those of restarts. The paper's budget is
+    --steps 2500000.
 
+    Example:
+      polaug paper --seeds 10 --episodes 100 --out runs/paper
+    """
+    if ladder:
+        from polaug.paper.ladder import run_ladder
 
-def run(args: argparse.Namespace) -> int:
-    """Run the study and draw the figures."""
-    from polaug.study.paper import paper_study
+        options.check_out(out)
+        run_ladder(out, seeds, partial(print, flush=True))
+        return 0
+    from polaug.paper.study import paper_study
 
-    chosen: dict[str, Any] = {} if args.methods is None else {"methods": names(args.methods)}
-    study = paper_study(args.seeds, **budget(args) | chosen)
-    return run_and_tell(study, args, _figures)
+    chosen: dict[str, Any] = {} if methods is None else {"methods": options.names(methods)}
+    return run_and_tell(paper_study(seeds, **budget.settings(40_000, 100), **chosen), out, machines, _figures)
 
 
 def _figures(out: Path) -> list[Path]:
-    from polaug.study.paper_figures import figures  # matplotlib is slow to load
+    from polaug.paper.figures import figures  # matplotlib is slow to load
 
     return list(figures(out))

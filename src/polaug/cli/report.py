@@ -1,35 +1,35 @@
-"""One HTML page from the runs in a folder, which works without a network."""
+"""`polaug report`."""
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from polaug.cli.arguments import described, writing
+import typer
+
+from polaug.cli.options import writing
 from polaug.errors import invalid
 
-
-def add_parser(commands: Any) -> None:
-    """`polaug report`."""
-    parser = commands.add_parser(
-        "report", **described(f"{__doc__}\n\nexample:\n  polaug report runs/compare --figures")
-    )
-    parser.add_argument("folder", type=Path, metavar="DIR", help="a folder with runs, at any depth")
-    parser.add_argument("--out", type=Path, default=None, metavar="FILE", help="(DIR/report.html)")
-    parser.add_argument("--figures", action="store_true", help="PNG and PDF figures for papers too, in DIR/figures")
-    parser.set_defaults(command=run)
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder with runs, at any depth.")]
 
 
-def run(args: argparse.Namespace) -> None:
-    """Write it."""
+def report(
+    folder: Folder,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="The page. Default: DIR/report.html.")] = None,
+    figures: Annotated[bool, typer.Option("--figures", help="Also write PNG and PDF figures to DIR/figures.")] = False,
+) -> None:
+    """Write one HTML page from the runs in a folder; it works offline.
+
+    Example:
+      polaug report runs/compare --figures
+    """
     from polaug.report import write_report
 
-    out = args.out or args.folder / "report.html"
-    if out.is_dir():
-        raise invalid("--out", "must be a file, not a folder", str(out), f"For example {out / 'report.html'}.")
-    with writing("the report", out):
-        path = write_report(args.folder, args.out, args.figures)
+    target = out or folder / "report.html"
+    if target.is_dir():
+        raise invalid("--out", "must be a file, not a folder", str(target), f"For example {target / 'report.html'}.")
+    with writing("the report", target):
+        path = write_report(folder, out, figures)
     print(f"report: {path}")
-    if args.figures:
-        print(f"figures: {args.folder / 'figures'}")
+    if figures:
+        print(f"figures: {folder / 'figures'}")

@@ -1,71 +1,38 @@
-"""Train one agent, augmented unless told otherwise, and keep its model, its run and a report.
-
---algo takes an algorithm (ppo, dqn, sac …), which is then augmented, or any method of `polaug list`. Each setting of
-polaug.Augmentation is a flag; --explorer none trains the plain agent.
-"""
+"""`polaug train`."""
 
 from __future__ import annotations
 
-import argparse
 import ast
 import dataclasses
+import importlib
 import inspect
-import json
 import re
 import sys
 import types
 import typing
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from polaug.cli.arguments import (
-    add_budget,
-    add_envs,
-    add_out,
-    add_seed,
-    any_whole_number,
-    budget,
-    check_out,
-    described,
-    envs,
-)
-from polaug.cli.ending import failed
-from polaug.cli.progress import clock, number, training
+import typer
+
+from polaug.cli import options
+from polaug.cli.ending import failed, followed
+from polaug.cli.progress import Shown, clock, spoken
 from polaug.config import Augmentation
 from polaug.errors import InvalidInputError, PolaugError, invalid
 from polaug.study.folder import finished, run_path
-from polaug.study.methods import ALGORITHMS, Method, check_fit, method
-from polaug.study.study import run_settings
+from polaug.study.methods import ALGORITHMS, METHODS, Method, check_fit, method
+from polaug.study.pool import Progress
+from polaug.study.results import Run
+from polaug.study.study import check_logs, run_settings
 from polaug.study.tasks import task
-from polaug.study.wording import counted
-
-_EXAMPLE = """examples:
-  polaug train MountainCar-v0
-  polaug train CartPole-v1 --algo dqn --explorer optimistic --steps 20000 --seed 3
-  polaug train Pendulum-v1 --algo sac --explorer none"""
+from polaug.study.wording import counted, number, tolerance
 
 FLAGS = {field.name: f"--{field.name.replace('_', '-')}" for field in dataclasses.fields(Augmentation)}
 FLAGS["seed"] = "--explorer-seed"  # --seed is the run's
 """One field of Augmentation, one flag."""
-
-
-def add_parser(commands: Any) -> None:
-    """`polaug train`."""
-    parser = commands.add_parser("train", **described(f"{__doc__}\n{_EXAMPLE}"))
-    add_envs(parser, many=False)
-    parser.add_argument("--algo", default="ppo", metavar="NAME", help="algorithm or method (%(default)s)")
-    add_seed(parser)
-    add_budget(parser, steps=20_000)
-    add_out(parser, "runs/train")
-    settings = parser.add_argument_group("augmentation (every default is meant to be left alone)")
-    texts, hints = _texts(), typing.get_type_hints(Augmentation)
-    for field in dataclasses.fields(Augmentation):
-        kind = _reader(hints[field.name])
-        settings.add_argument(
-            FLAGS[field.name], dest=f"augmentation_{field.name}", type=kind, default=None, metavar=_word(kind),
-            help=_with_default(texts[field.name], field).replace("%", "%%"),
-        )  # fmt: skip
-    parser.set_defaults(command=run, interrupted="the run is not finished, and the same command starts it anew")
+_WHOLE = options.whole_number()  # its rule is checked where it is known
+_PANEL = "Augmentation"
 
 
 def _texts() -> dict[str, str]:
@@ -89,37 +56,27 @@ def _with_default(text: str, field: dataclasses.Field[Any]) -> str:
 
 def _reader(hint: Any) -> Any:
     """How a flag's text becomes the field's value."""
-    options = typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
-    for kind, read in ((int, any_whole_number), (float, float), (str, str)):
-        if kind in options:
+    kinds = typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
+    for kind, read in ((int, _WHOLE), (float, float), (str, str)):
+        if kind in kinds:
             return read
-    return _options
+    return _named if hint is Any else options.json_object
 
 
 def _word(kind: Any) -> str:
-    return {any_whole_number: "N", float: "X", str: "NAME"}.get(kind, "JSON")
+    return {_WHOLE: "N", float: "X", str: "NAME", _named: "NAME"}.get(kind, "JSON")
 
 
-def _options(text: str) -> dict[str, Any]:
-    """A dict written as JSON."""
-    try:
-        return dict(json.loads(text))
-    except (ValueError, TypeError) as fault:
-        example = """'{"gamma": 0.98}'"""
-        raise argparse.ArgumentTypeError(f"must be a JSON object like {example}, got {text!r} ({fault})") from fault
-
-
-def chosen_method(args: argparse.Namespace) -> Method:
-    """The method that --algo and the flags mean."""
-    given = {name: value for name in FLAGS if (value := getattr(args, f"augmentation_{name}")) is not None}
-    found = method(args.algo)
+def chosen_method(algo: str, given: dict[str, Any]) -> Method:
+    """The method that --algo and the flags of the augmentation mean."""
+    found = method(algo)
     if given.get("explorer") == "none":
         if len(given) > 1 or found.augmentation is not None:
-            raise invalid("--explorer", "none leaves nothing to set", args.algo, "Name a plain algorithm, and no more.")
+            raise invalid("--explorer", "none leaves nothing to set", algo, "Name a plain algorithm, and no more.")
         return found
     if found.augmentation is None and found.name in ALGORITHMS and ALGORITHMS[found.name].module.startswith("polaug"):
         if given:
-            raise invalid("--algo", "this one is not augmented", args.algo, "Leave out the flags of the augmentation.")
+            raise invalid("--algo", "this one is not augmented", algo, "Leave out the flags of the augmentation.")
         return found
     try:
         return found.with_augmentation(**given)
@@ -136,70 +93,136 @@ def _as_flag(fault: InvalidInputError, given: dict[str, Any]) -> InvalidInputErr
     return type(fault)(text.replace(f"{name}: ", f"{FLAGS[name]}: ", 1).replace(f" {name}=", f" {FLAGS[name]} "))
 
 
-def run(args: argparse.Namespace) -> int:
-    """Train, and say where everything is; gives the exit code."""
-    found = task(envs(args)[0])
-    if len(envs(args)) > 1:
-        raise invalid("ENV", "one at a time", envs(args), "`polaug compare` takes several.")
-    chosen = chosen_method(args)
-    check_fit(chosen, found)
-    path = run_path(args.out, found.name, chosen.name, args.seed)
-    before = finished(path, run_settings(found, chosen, args.seed, **budget(args)))  # refuses a folder of others
-    check_out(args.out)
-    label = f"{found.name} · {chosen.name} · seed {args.seed}"
+def _named(text: str) -> Any:
+    """A name, or an object of the user's own as `module:name`."""
+    module, _, name = text.partition(":")
+    if not name:
+        return text
+    if str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))
     try:
-        with training(label) as progress:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as fault:
+        raise typer.BadParameter(f"must be a name or module:name, got {text!r} ({fault})") from fault
+
+
+def _flags() -> type[Any]:
+    """A group of options: a flag for each field of Augmentation."""
+    texts, hints, made = _texts(), typing.get_type_hints(Augmentation), []
+    for field in dataclasses.fields(Augmentation):
+        kind = _reader(hints[field.name])
+        option = typer.Option(
+            FLAGS[field.name], parser=kind, metavar=_word(kind), show_default=False, rich_help_panel=_PANEL,
+            help=_with_default(texts[field.name], field),
+        )  # fmt: skip
+        made.append((f"augmentation_{field.name}", Annotated[Any, option], dataclasses.field(default=None)))
+    return dataclasses.make_dataclass("Flags", made)
+
+
+Flags: Any = _flags()
+
+
+@options.grouped
+def train(
+    env: options.Env = None,
+    more_envs: options.MoreEnvs = None,
+    algo: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Algorithm or method. `polaug list` shows them.",
+            autocompletion=options._offer(lambda: METHODS),
+        ),
+    ] = "ppo",
+    seed: options.Seed = 0,
+    *,
+    budget: options.Budget,
+    settings: options.Settings,
+    logs: options.Logs,
+    augmentation: Flags,
+    out: options.Out = Path("runs/train"),
+) -> int:
+    """Train one agent and save its model, its run and a report.
+
+    --algo takes an algorithm, such as ppo, dqn or sac, which is then augmented, or a method of `polaug list`.
+    --explorer none trains the plain agent. Each setting of polaug.Augmentation is a flag; the defaults suit most tasks.
+
+    Examples:
+      polaug train MountainCar-v0
+      polaug train CartPole-v1 --algo dqn --explorer optimistic --steps 20000 --seed 3
+      polaug train Pendulum-v1 --algo sac --explorer none -p learning_rate:1e-3 --n-envs 2
+    """
+    check_logs(logs.tensorboard, logs.track)
+    (name,) = options.envs(env, more_envs, many=False)
+    found, given = settings.task(task(name)), dataclasses.asdict(augmentation)
+    given = {key.removeprefix("augmentation_"): value for key, value in given.items() if value is not None}
+    chosen = settings.method(chosen_method(algo, given), found)
+    check_fit(chosen, found)
+    length = budget.settings()
+    path = run_path(out, found.name, chosen.name, seed)
+    before = finished(path, run_settings(found, chosen, seed, **length))  # refuses a folder of others
+    options.check_out(out)
+    label = f"{found.name} · {chosen.name} · seed {seed}"
+    try:
+        with followed(out, logs.live), Shown() as shown:
+            shown.say(f"{label}: starting")
             from polaug.study.train import train
 
+            def progress(step: Progress) -> None:
+                shown.update(label, step.step / max(step.steps, 1), [spoken(step)])
+
             result = train(
-                found, chosen, seed=args.seed, out=args.out, save_model=True, progress=progress,
-                **budget(args),
+                found, chosen, seed=seed, out=out, save_model=True, progress=progress, tensorboard=logs.tensorboard,
+                track=logs.track, **length,
             )  # fmt: skip
     except PolaugError:
         raise
-    except Exception as fault:  # whatever an environment raises; `train` has written it down, unless it could not
+    except Exception as fault:  # of the environment; `train` has written failed.json if it could
         if not (path / "failed.json").exists():
             raise
         print(failed(label, f"{type(fault).__name__}: {fault}", path), file=sys.stderr)
         return 1
+    _tell(result, before)
+    return 0
+
+
+def _tell(result: Run, before: bool) -> None:
     from polaug.report import write_report
 
+    path, done = result.path, result.done
     try:
         report = f"report: {write_report(path)}"
-    except PolaugError as fault:  # the run is safe, whatever can be drawn of it
+    except PolaugError as fault:  # the run itself is complete
         report = f"No report: {fault}"
-    evaluations, done = result.evaluations, result.done
-    assert evaluations is not None  # training always evaluates
     steps, episodes = counted(done["steps"], "step"), counted(done["episodes"], "episode")
-    print(f"{found.name}, {chosen.name}, seed {args.seed}: {steps} in {clock(done['seconds'])}, "
-          f"{episodes}, the explorer drove {done['explorer_share']:.0%} of the steps")  # fmt: skip
+    guided = f", {done['explorer_share']:.0%} of the steps by the guide" if done["explorer_share"] else ""
+    print(
+        f"{result.task}, {result.method}, seed {result.seed}: {steps} in {clock(done['seconds'])}, {episodes}{guided}"
+    )
     if before:
-        print("this run was finished before and is not repeated; --seed or --out for another")
-    print(f"agent alone: {number(float(evaluations.means[-1]))} in the end{_solved(result)}")
+        print("this run was already finished and is not repeated. Use another --seed or --out for a new run.")
+    print(f"agent alone: {_level(result)}")
     print(_model(path / "model.zip"))
     print(f"run: {path}")
     print(report)
-    return 0
 
 
 def _model(file: Path) -> str:
     if file.exists():
         return f"model: {file}"
-    return "no model: this run was finished by something that kept none; --seed or --out trains another"
+    return "no model: this finished run was not started by `polaug train`. Use another --seed or --out for a new run."
 
 
-def _solved(result: Any) -> str:
-    """When the threshold was first reached, and whether the level was kept."""
-    from polaug.study.survival import kept, watched
-    from polaug.study.wording import tolerance
+def _level(result: Run) -> str:
+    """The final level, when the task was solved, and whether the level was kept."""
+    from polaug.study.levels import reached
 
-    steps, means = result.evaluations.steps, result.evaluations.means
-    if result.threshold is None:
-        return f", {number(float(means.max()))} at best"
-    good, goal = steps[means >= result.threshold], number(result.threshold)
-    if not len(good):
-        return f", never solved ({goal})"
-    still, seen = kept(steps, means, result.threshold), watched(steps, means, result.threshold)
-    rule = "" if still is None else tolerance(result.threshold, (seen, seen), still)
-    after = rule and f" {'and kept' if still else 'but lost again'}, {rule}"
-    return f", first solved ({goal}) after {int(good[0]):,} steps{after}"
+    found, goal = reached(result), result.threshold
+    episodes = result.config["confirm_episodes"]
+    level = f"mean return {number(found.final)} over {counted(episodes, 'episode')} at the end"
+    if goal is None:
+        return level
+    if not found.solved:
+        return f"{level}; not solved (threshold {number(goal)})"
+    after = "" if found.kept is None else f"; {tolerance(goal, (found.watched, found.watched), found.kept)}"
+    return f"{level}; solved (threshold {number(goal)}) after {found.steps:,} steps{after}"

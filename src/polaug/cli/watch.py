@@ -1,60 +1,57 @@
-"""See an agent play: a film of several episodes, agent and explorer side by side."""
+"""`polaug watch`."""
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from polaug.cli.arguments import add_seed, described, positive_number, whole_number
-from polaug.cli.progress import episode_bar
+import typer
 
-_EXAMPLE = """examples:
-  polaug watch runs/train/MountainCar-v0/ppo+pa/seed_0 --out car.gif
-  polaug watch model.zip --env CartPole-v1 --out pole.mp4"""
+from polaug.cli.options import Seed, positive_number, whole_number
+from polaug.cli.progress import Shown
 
 
-def add_parser(commands: Any) -> None:
-    """`polaug watch`."""
-    parser = commands.add_parser("watch", **described(f"{__doc__}\n\n{_EXAMPLE}"))
-    parser.add_argument(
-        "model", type=Path, metavar="MODEL", help="a saved agent (trusted: it holds pickles), or a run folder"
-    )
-    parser.add_argument(
-        "--out", type=Path, default=Path("agent.gif"), metavar="FILE", help=".gif or .mp4 (%(default)s)"
-    )
-    parser.add_argument("--episodes", type=whole_number(1, 3), default=3, metavar="N", help="(%(default)s)")
-    add_seed(parser, "of the first episode's start (%(default)s)")
-    parser.add_argument("--env", default=None, metavar="ENV", help="where it plays (a run folder says it)")
-    parser.add_argument("--algo", default=None, metavar="NAME", help="who saved it (the file says it)")
-    parser.add_argument(
-        "--fps", type=positive_number(30), default=None, metavar="X", help="steps per second (the environment's own)"
-    )
-    parser.add_argument(
-        "--width", type=whole_number(160, 640), default=None, metavar="N", help="of the picture, in pixels (664)"
-    )
-    parser.add_argument(
-        "--vecnormalize", type=Path, default=None, metavar="FILE",
-        help="what VecNormalize.save() wrote, for an agent trained under it (a pickle: trusted)",
-    )  # fmt: skip
-    parser.set_defaults(command=run)
+def watch_(
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL",
+            help="Run folder, or saved agent. A saved agent contains pickles: open only files that you trust.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The film, .gif or .mp4.")] = Path("agent.gif"),
+    episodes: Annotated[
+        int, typer.Option(parser=whole_number(1, 3), metavar="N", help="Number of episodes in the film.")
+    ] = 3,
+    seed: Seed = 0,
+    env: Annotated[str | None, typer.Option(metavar="ENV", help="Environment. Only needed for a saved agent.")] = None,
+    algo: Annotated[str | None, typer.Option(metavar="NAME", help="Algorithm, if the file does not say it.")] = None,
+    fps: Annotated[
+        float | None,
+        typer.Option(parser=positive_number(30), metavar="X", help="Steps per second. Default: the environment's."),
+    ] = None,
+    width: Annotated[
+        int | None, typer.Option(parser=whole_number(160, 640), metavar="N", help="Width in pixels. Default: 664.")
+    ] = None,
+    vecnormalize: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="File of VecNormalize.save(), for an agent trained with it. It is a pickle: open only what you trust.",
+        ),
+    ] = None,
+) -> None:
+    """Film an agent, with its explorer beside it.
 
-
-def run(args: argparse.Namespace) -> None:
-    """Film it."""
-    with episode_bar(100) as advance:
-        from polaug.study.watch import watch
-
-        done = 0
-
-        def progress(label: str, share: float) -> None:
-            nonlocal done
-            percent = int(100 * share)
-            advance(label, percent - done)
-            done = percent
+    Examples:
+      polaug watch runs/train/MountainCar-v0/ppo+pa/seed_0 --out car.gif
+      polaug watch model.zip --env CartPole-v1 --out pole.mp4
+    """
+    with Shown() as shown:
+        from polaug.watch import watch
 
         path = watch(
-            args.model, args.out, episodes=args.episodes, seed=args.seed, env=args.env, algo=args.algo, fps=args.fps,
-            width=args.width, vecnormalize=args.vecnormalize, progress=progress,
+            model, out, episodes=episodes, seed=seed, env=env, algo=algo, fps=fps, width=width,
+            vecnormalize=vecnormalize, progress=shown.update,
         )  # fmt: skip
     print(f"film: {path}")

@@ -1,12 +1,12 @@
-"""Box 2: the matrix-completion engine. Arrays in, arrays out; it knows nothing of environments or agents.
+"""Box 2: the matrix-completion engine. It takes and returns arrays and is independent of environments and agents.
 
-entries.py          Ω, checked and kept
+entries.py          Ω, checked and stored
 cost.py             J of Eq. 2
 subspace.py         principal angles, canonical distance
 multiplicative.py   Eq. 3 and 4
 als.py              low rank on Ω only
 recursive.py        one entry at a time
-model.py            the estimator over them
+model.py            the estimator `InductiveCompletion`
 """
 
 from polaug.completion.als import AlsOptions

@@ -27,6 +27,7 @@ from polaug.completion.entries import Entries, FloatArray, Omega
 from polaug.completion.rank import check_rank
 from polaug.completion.subspace import orthonormal
 from polaug.errors import StateError
+from polaug.streams import stream
 
 _FULL_START = 1200  # parameters of W up to which the start is its ridge solution
 _CHUNK = 4096
@@ -77,7 +78,7 @@ class _Problem:
 
     @staticmethod
     def of(omega: Omega) -> _Problem:
-        # A canonical order: sums, and so results, are the same to the bit whatever the order of the observations.
+        # A canonical order makes results independent of the order of the observations, to the bit.
         order = np.lexsort((*omega.x.T, omega.values, omega.columns))
         x, v = omega.x[order], omega.values[order]
         _, first, groups = np.unique(omega.columns[order], return_index=True, return_inverse=True)
@@ -211,7 +212,7 @@ class Als:
     def _start(self, problem: _Problem, rank: int) -> tuple[FloatArray, FloatArray]:
         m, n = self._m, self._n
         if m * n > _FULL_START:
-            rng = np.random.default_rng(self.options.seed)
+            rng = stream(self.options.seed, "completion", "als")
             return rng.standard_normal((m, rank)), rng.standard_normal((n, rank))
         groups = problem.y.shape[0]
         gram, right = np.zeros((m * n, m * n)), np.zeros((m, n))

@@ -1,4 +1,4 @@
-"""The cost J of Eq. 2, in one place, so that every solver can be checked against its definition."""
+"""The cost J of Eq. 2."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ READINGS: tuple[Reading, ...] = ("zero_filled", "masked")
 
 
 def check_reading(reading: str) -> None:
-    """Reject a reading of Eq. 2 that does not exist."""
+    """Raise an error for an unknown reading of Eq. 2."""
     if reading not in READINGS:
         raise unknown("reading", reading, READINGS)
 
@@ -42,7 +42,7 @@ def cost(
     """J of Eq. 2: ‖Q̃ − X U Vᵀ Yᵀ‖² + λ₁(r − tr(UUᵀU'U'ᵀ)) + λ₂(r − tr(VVᵀV'V'ᵀ)) + ridge_u ‖U‖² + ridge_v ‖V‖².
 
     `reading="zero_filled"` sums over all M × N entries with Q̃ = 0 off Ω, as printed; `"masked"` sums over Ω.
-    The geodesic terms are left out where there are no previous factors; the ridge terms are ours, and 0 in the paper.
+    The geodesic terms are left out without previous factors. The ridge terms are polaug's, and 0 in the paper.
     Never forms an M × N matrix.
     """
     check_reading(reading)

@@ -48,7 +48,7 @@ def read_features(name: Literal["X", "Y"], features: ArrayLike, size: int | None
             name,
             f"must have the {size} features the model was fitted with",
             matrix,
-            "Pass the same features, or fit anew.",
+            "Pass the same features, or call fit again.",
         )
     if finite and not _surely_finite(matrix) and not np.isfinite(matrix).all():
         where = np.argwhere(~np.isfinite(matrix))[0]
@@ -165,7 +165,7 @@ def _read_numbers(name: str, given: ArrayLike, size: int) -> FloatArray:
 def _canonical(i: IntArray, j: IntArray, v: FloatArray, n_columns: int) -> tuple[IntArray, IntArray, FloatArray]:
     key = i * n_columns + j
     unique, inverse, times = np.unique(key, return_inverse=True, return_counts=True)
-    # Sorted by key and value, sums are the same to the bit whatever the order of the observations.
+    # Sorted by key and value, sums do not depend on the order of the observations, to the bit.
     order = np.lexsort((v, inverse))
     mean: FloatArray = np.bincount(
         inverse[order], weights=v[order] / times[inverse[order]], minlength=len(unique)

@@ -1,4 +1,4 @@
-"""`InductiveCompletion`: the estimator that checks what comes in and hands it to a solver."""
+"""`InductiveCompletion`: the estimator. It checks its input and calls a solver."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from polaug.errors import NotFittedError, StateError, invalid, unknown
 
 
 class Solver(Protocol):
-    """What a solver offers the estimator. Input has been checked; `update` must not fail half-way."""
+    """The interface of a solver. Input is already checked; `update` must not fail half-way."""
 
     Options: ClassVar[Any]
-    needs_all_rows: ClassVar[bool]  # True: all of X and Y matters, not only the observed rows
+    needs_all_rows: ClassVar[bool]  # True if the solver needs all of X and Y, not only the observed rows
     iterations: int
     status: str
 
@@ -42,7 +42,7 @@ class Solver(Protocol):
         """Factor of the columns' features, (n, r)."""
 
     def knows(self, X: FloatArray, Y: FloatArray) -> bool:
-        """True if nothing has to be computed anew from all of X and Y."""
+        """True if nothing must be recomputed from all of X and Y."""
 
     def update(self, X: FloatArray, Y: FloatArray, entries: Entries) -> None:
         """Add new entries and revise known ones."""
@@ -80,8 +80,7 @@ class InductiveCompletion:
         "als" (low rank, fitted on the observed entries only), "multiplicative" (Eq. 3 and 4 of the paper) or
         "recursive" (entry by entry, with a standard deviation).
     rank
-        Columns of U and V; None leaves the choice to the solver (als: from the data, multiplicative: 1,
-        recursive: all).
+        Columns of U and V. None lets the solver choose (als: from the data, multiplicative: 1, recursive: full rank).
     **options
         Settings of the solver; see `AlsOptions`, `MultiplicativeOptions` and `RecursiveOptions`.
 
@@ -122,10 +121,10 @@ class InductiveCompletion:
         values: ArrayLike,
         counts: ArrayLike | None = None,
     ) -> InductiveCompletion:
-        """Fit to Q(rows[k], columns[k]) = values[k] alone, forgetting everything before.
+        """Fit to Q(rows[k], columns[k]) = values[k]. Earlier entries are forgotten.
 
         X (M, m) and Y (N, n) hold the features of all rows and columns. With `counts` (the paper's Nq) the values are
-        divided by them: Q̃ = Q / Nq. Pairs given more than once count once, with the mean of their values.
+        divided by them: Q̃ = Q / Nq. Duplicate pairs count once, with their mean value.
         """
         x_all, y_all = read_features("X", X, None, finite=True), read_features("Y", Y, None, finite=True)
         entries = read_entries(x_all, y_all, rows, columns, values, counts)
@@ -146,12 +145,11 @@ class InductiveCompletion:
         values: ArrayLike,
         counts: ArrayLike | None = None,
     ) -> InductiveCompletion:
-        """Add new entries and revise the values of known ones; the first call is a `fit`.
+        """Add new entries and update the values of known ones. The first call is a `fit`.
 
-        One entry as plain Python numbers, `partial_fit(X, Y, 17, 2, 0.5)`, takes the shortest way. Only the rows of X
-        and Y that `rows` and `columns` name are read, so the cost does not depend on M and N. The
-        `multiplicative` solver needs XᵀX as well: it recomputes it only when X or Y is another array than in the call
-        before, so do not change those arrays in place.
+        A single entry as plain Python numbers, `partial_fit(X, Y, 17, 2, 0.5)`, is fastest. The call reads only the
+        rows of X and Y in `rows` and `columns`, so its cost does not depend on M and N. The `multiplicative` solver
+        also needs XᵀX. It recomputes XᵀX only if X or Y is another array than before, so do not change them in place.
         """
         fresh = self._solver is None
         x_all = read_features("X", X, None if fresh else self._m, finite=False)
@@ -171,7 +169,7 @@ class InductiveCompletion:
         return self
 
     def remove(self, X: ArrayLike, Y: ArrayLike, rows: ArrayLike, columns: ArrayLike) -> InductiveCompletion:
-        """Take entries out of Ω again (solvers "als" and "recursive"); each must be in it."""
+        """Remove observed entries (solvers "als" and "recursive")."""
         solver = self._fitted()
         if isinstance(solver, Multiplicative):
             raise invalid(
@@ -195,7 +193,7 @@ class InductiveCompletion:
         return self
 
     def merge(self, other: InductiveCompletion) -> InductiveCompletion:
-        """Take in the data of another fitted model (solver "recursive"), exactly as if this one had seen it."""
+        """Add the data of another fitted model (solver "recursive"). The result is exact."""
         ours, theirs = self._fitted(), other._fitted()
         if not (isinstance(ours, Recursive) and isinstance(theirs, Recursive)):
             raise invalid(
@@ -205,15 +203,15 @@ class InductiveCompletion:
                 "Fit with solver='recursive'.",
             )
         if theirs is ours:
-            raise invalid("other", "must be another model", other, "A model's own data is in it already.")
+            raise invalid("other", "must be another model", other, "A model already contains its own data.")
         ours.merge(theirs)
         return self
 
     def predict(self, X: ArrayLike, Y: ArrayLike, return_std: bool = False) -> Any:
-        """Q̂ (M, N) for any rows' features X (M, m) and columns' features Y (N, n), seen in training or not.
+        """Q̂ (M, N) for features X (M, m) of any rows and Y (N, n) of any columns, also unseen ones.
 
-        With `return_std` gives (Q̂, its standard deviation), for the solvers "recursive" (noise · √(φᵀΛ⁻¹φ)) and "als"
-        (given V).
+        With `return_std` the result is (Q̂, standard deviation), for the solvers "recursive" (noise · √(φᵀΛ⁻¹φ)) and
+        "als" (for fixed V).
         """
         solver = self._fitted()
         if return_std and isinstance(solver, Multiplicative):
@@ -221,7 +219,7 @@ class InductiveCompletion:
                 "return_std",
                 "needs solver 'recursive' or 'als'",
                 self.solver,
-                "Eq. 3 and 4 carry no uncertainty.",
+                "Eq. 3 and 4 have no uncertainty.",
             )
         x = read_features("X", X, self._m, finite=True)
         y = read_features("Y", Y, self._n, finite=True)
@@ -229,12 +227,12 @@ class InductiveCompletion:
         return (mean, solver.std(x, y)) if return_std else mean
 
     def greedy(self, X: ArrayLike, Y: ArrayLike) -> IntArray:
-        """The column with the largest Q̂ for each row of X, (M,); the first of equal ones."""
+        """The column (M,) with the largest Q̂ for each row of X; the first one of equal ones."""
         best: IntArray = self.predict(X, Y).argmax(axis=1)
         return best
 
     def factors(self) -> tuple[FloatArray, FloatArray]:
-        """U (m, r) and V (n, r); copies, so that changing them does not change the model."""
+        """Copies of U (m, r) and V (n, r)."""
         solver = self._fitted()
         return solver.U.copy(), solver.V.copy()
 
@@ -246,12 +244,12 @@ class InductiveCompletion:
                 "solver",
                 "must be 'als' to ask for its penalties",
                 self.solver,
-                "Only als minimises J as it stands.",
+                "Only als minimises J.",
             )
         return solver.penalties()
 
     def previous(self) -> tuple[FloatArray, FloatArray] | None:
-        """U' and V' of the geodesic term in the last fit (solver "als"); None where there were none."""
+        """U' and V' of the geodesic term in the last fit (solver "als"); None if there were none."""
         solver = self._fitted()
         return solver.previous() if isinstance(solver, Als) else None
 
@@ -262,12 +260,12 @@ class InductiveCompletion:
 
     @property
     def n_entries(self) -> int:
-        """How many entries have been observed, |Ω|."""
+        """Number of observed entries |Ω|."""
         return int(self._solver.n_entries) if self._solver is not None else 0
 
     @property
     def iterations(self) -> int:
-        """Alternations that the last fit took."""
+        """Number of alternations of the last fit."""
         return int(self._fitted().iterations)
 
     @property
@@ -276,14 +274,14 @@ class InductiveCompletion:
         return str(self._fitted().status)
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
-        """The fitted model as plain arrays, without pickles; `load_state_dict` continues from it to the bit."""
+        """The fitted model as plain arrays. `load_state_dict` restores it exactly."""
         state = dict(self._fitted().state_dict())
         state["solver"] = np.array(self.solver)
         state["shape"] = np.array([self._m, self._n], dtype=np.int64)
         return state
 
     def load_state_dict(self, state: dict[str, NDArray[Any]]) -> InductiveCompletion:
-        """Continue from `state_dict` of a model with the same solver; on any fault the model stays as it was."""
+        """Restore the `state_dict` of a model with the same solver. An error leaves the model unchanged."""
         try:
             if str(state["solver"]) != self.solver:
                 raise StateError(
@@ -294,7 +292,7 @@ class InductiveCompletion:
             solver = SOLVERS[self.solver](self.options, m, n)
             solver.load_state_dict(state)
         except (KeyError, TypeError, IndexError, AttributeError) as fault:
-            raise StateError(f"state: damaged or incomplete ({fault!r}). Save it anew with state_dict().") from fault
+            raise StateError(f"state: damaged or incomplete ({fault!r}). Save it again with state_dict().") from fault
         except ValueError as fault:
             if isinstance(fault, StateError):
                 raise

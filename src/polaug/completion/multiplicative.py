@@ -28,12 +28,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polaug.checks import non_negative, positive, whole
-from polaug.completion.compiled import compiled
+from polaug.compiled import compiled
 from polaug.completion.cost import Reading, check_reading
 from polaug.completion.entries import Entries, FloatArray, Omega
 from polaug.completion.rank import check_rank
 from polaug.errors import StateError, unknown
 from polaug.state import State, generator_state, restored_generator
+from polaug.streams import stream
 
 STATUS = ("converged", "max_iterations", "diverged")
 _LIMIT = 1e150
@@ -82,7 +83,7 @@ class Multiplicative:
     def __init__(self, options: MultiplicativeOptions, m: int, n: int) -> None:
         self.options = options
         self.rank = check_rank(options.rank or 1, m, n)
-        self._rng = np.random.default_rng(options.seed)
+        self._rng = stream(options.seed, "completion", "multiplicative")
         self.U: FloatArray | None = None
         self.V: FloatArray | None = None
         self.iterations, self.status = 0, "converged"
@@ -163,7 +164,7 @@ class Multiplicative:
         return state
 
     def load_state_dict(self, state: dict[str, NDArray[Any]]) -> None:
-        """Continue from `state_dict`; XᵀX and YᵀY are computed anew at the next update."""
+        """Restore a `state_dict`. XᵀX and YᵀY are recomputed at the next update."""
         m, n = self._C.shape
         omega = Omega.from_state(state, m, n)
         U, V = state["U"].copy(), state["V"].copy()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from polaug.completion.compiled import compiled
+from polaug.compiled import compiled
 from polaug.completion.entries import FloatArray
 
 

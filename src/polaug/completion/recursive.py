@@ -230,7 +230,7 @@ class Recursive:
             self._gram[:] = 0.0  # all entries are gone: nothing of them may remain, not even rounding
             self._b[:] = 0.0
             self._square_sum = 0.0
-        self._P = _inverse(self._gram + self.options.ridge * np.eye(len(self._b)))
+        self._P = inverse_of(self._gram + self.options.ridge * np.eye(len(self._b)))
         times(self._P, self._b, self._w)
         self._refine()
 
@@ -307,7 +307,7 @@ class Recursive:
         self._refactor()
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
-        """Everything as plain arrays; loading it continues to the bit."""
+        """The state as plain arrays."""
         n = self._n_pending
         keys = np.array(list(self._entries), dtype=np.int64).reshape(-1, 2)
         records = np.array(list(self._entries.values()), dtype=np.float64).reshape(-1, 3)
@@ -346,7 +346,7 @@ class Recursive:
         self._truncated = None
 
 
-def _inverse(matrix: FloatArray) -> FloatArray:
+def inverse_of(matrix: FloatArray) -> FloatArray:
     """The inverse of a positive definite matrix, right in its lower triangle.
 
     Eigenvalues lost to rounding are raised to the rounding level.

@@ -55,10 +55,10 @@ ACTION_FEATURES: dict[str, type] = {
 def state_features(
     features: str | Callable[[Any], Any] | StateFeatures, space: Space, *, seed: int = 0, **options: Any
 ) -> StateFeatures:
-    """x(s) for an observation space: by name, from a callable, or `features` itself if it is a map already.
+    """State features x(s) for an observation space, by name or from a callable. A map is returned unchanged.
 
-    "auto" takes one_hot for categories, random_fourier for numbers, and product for a Tuple of both. `seed` goes to
-    maps that draw something; `options` are those of the map's class.
+    "auto" chooses one_hot for categories, random_fourier for numbers, and product for a Tuple of both. `seed` is the
+    seed of random maps. `options` are options of the map's class.
     """
     if not isinstance(features, str):
         if isinstance(features, StateFeatures) and not isinstance(features, type):
@@ -72,15 +72,15 @@ def state_features(
         categorical = Flattener(space).categorical
         features = "one_hot" if categorical.all() else "product" if categorical.any() else "random_fourier"
     if features == "custom" and "function" not in options:
-        raise invalid("features", "custom needs the callable itself", features, "Pass features=f instead of its name.")
+        raise invalid("features", "custom needs the callable itself", features, "Pass features=f instead of a name.")
     built: StateFeatures = _build("state features", features, STATE_FEATURES, space, options, seed)
     return built
 
 
 def action_features(features: str | ActionFeatures, space: Space, **options: Any) -> ActionFeatures:
-    """y(a) for an action space: by name, or `features` itself if it is a map already.
+    """Action features y(a) for an action space, by name. A map is returned unchanged.
 
-    "auto" takes polynomial for Box actions, whose neighbours are alike, and one_hot for the others.
+    "auto" chooses polynomial for Box actions and one_hot for all others.
     """
     if not isinstance(features, str):
         if isinstance(features, type) or not isinstance(features, ActionFeatures):
@@ -97,7 +97,7 @@ def action_features(features: str | ActionFeatures, space: Space, **options: Any
 def _build(
     kind: str, name: str, table: Mapping[str, type], space: Space, options: dict[str, Any], seed: int = 0
 ) -> Any:
-    """The class called `name`, built with `options` once all of them are known to it."""
+    """Build the class `name` with `options`, after a check of their names."""
     if name not in table:
         raise unknown(kind, name, [*table, "auto"])
     accepted = [option for option in inspect.signature(table[name]).parameters if option != "space"]

@@ -1,4 +1,4 @@
-"""What the rest of polaug may ask of a feature map: three protocols, no code.
+"""The protocols of feature maps.
 
 Every call is batched: `observations` holds n observations along its first axis, as a vector environment
 returns them (for a Tuple space: a tuple of such arrays).
@@ -12,6 +12,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from polaug.features.masks import Legal
+
 
 @runtime_checkable
 class StateFeatures(Protocol):
@@ -22,21 +24,21 @@ class StateFeatures(Protocol):
         """Number of features m."""
 
     def __call__(self, observations: Any) -> NDArray[np.float64]:
-        """Features (n, m). Changes nothing."""
+        """Features (n, m). Does not change the map."""
 
     def observe(self, observations: Any) -> bool:
-        """Update running statistics; True when the map itself changed, so that stored features are out of date."""
+        """Update running statistics. Returns True if the map changed, so that stored features are invalid."""
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Everything learnt or drawn at random, as plain arrays."""
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a `state_dict`; on a StateError nothing has changed."""
+        """Restore a `state_dict`. A StateError changes nothing."""
 
 
 @runtime_checkable
 class HashedStates(StateFeatures, Protocol):
-    """A map that sends every observation to one of finitely many rows of the Q matrix."""
+    """A map from observations to the rows of the Q matrix."""
 
     @property
     def n_rows(self) -> int:
@@ -67,7 +69,7 @@ class ActionFeatures(Protocol):
 
     @property
     def u(self) -> NDArray[np.float64]:
-        """Places (N, d) of all actions in [−1, 1]^d."""
+        """Positions (N, d) of all actions in [−1, 1]^d."""
 
     def to_environment(self, indices: NDArray[np.int64]) -> NDArray[Any]:
         """Actions (k, ...) of the space, in its dtype, for column indices (k,)."""
@@ -75,5 +77,8 @@ class ActionFeatures(Protocol):
     def to_indices(self, actions: Any) -> NDArray[np.int64]:
         """Column (k,) of each action of the space; the nearest one when the space is continuous."""
 
+    def legal(self, masks: Any, n: int) -> Legal:
+        """The legal actions of n environments, from their masks (n, k)."""
+
     def describe(self, actions: Any, indices: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Features (k, n) of actions whose columns are `indices`; of the very actions if the map can tell."""
+        """Features (k, n) of the actions, or of their columns `indices` if the map cannot compute the former."""

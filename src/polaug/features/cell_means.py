@@ -1,4 +1,4 @@
-"""The mean of what was seen in each visited cell of a hash, in memory proportional to the visited cells."""
+"""The mean of the states seen in each visited cell of a hash, in memory proportional to the visited cells."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from polaug.checks import loaded
 from polaug.errors import StateError
+from polaug.state import LARGEST_COUNT, bounded, within
 
 _FIRST, _GROWTH = 20, 1.3  # the rhythm of Scaler
 
@@ -64,12 +65,14 @@ class CellMeans:
         return {key: value.copy() for key, value in zip(self.KEYS, values, strict=True)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a `state_dict`; on a StateError nothing has changed."""
+        """Restore a `state_dict`. A StateError changes nothing."""
         new = loaded("CellMeans", state, self.state_dict(), growing=self.KEYS)
         rows, means, seen, frozen_rows, frozen_means, counts = (new[key] for key in self.KEYS)
         fits = len(rows) == len(means) == len(seen) and len(frozen_rows) == len(frozen_means) and len(counts) == 2
         if not fits or (np.diff(rows) <= 0).any() or (np.diff(frozen_rows) <= 0).any() or (seen < 1).any():
             raise StateError("state: rows, means and counts of the cells do not fit together. The state is damaged.")
+        bounded("cells", np.concatenate([means, frozen_means]), 1e101)
+        within("cells", np.concatenate([seen, counts]), 0, LARGEST_COUNT)
         self._rows, self._means, self._seen = rows, means, seen
         self._frozen_rows, self._frozen_means = frozen_rows, frozen_means
         self._count, self._next_refresh = int(counts[0]), int(counts[1])

@@ -1,4 +1,4 @@
-"""A user's own callable as state features, for any space, with its output checked at every call."""
+"""The user's callable as state features, for any space. Its output is checked at every call."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Custom:
     def __init__(self, space: Space, *, function: Callable[[Any], Any], size: int | None = None) -> None:
         if not callable(function):
             raise invalid("function", "must be callable", function, "Pass f with f(observations) -> array (n, m).")
-        self._function = function
+        self._function, self._space = function, space
         self._name = getattr(function, "__qualname__", None) or repr(function)
         self.size = 0 if size is None else whole("size", size, 1)
         if size is None:
@@ -36,7 +36,7 @@ class Custom:
             features = np.asarray(output, dtype=np.float64).copy()  # the callable may keep what it returned
         except (TypeError, ValueError, RuntimeError):  # RuntimeError: a tensor that requires a gradient
             raise self._blame("must return an array of numbers (n, m)", output) from None
-        n = batch_length(observations)
+        n = batch_length(self._space, observations)
         if features.ndim != 2 or (n is not None and len(features) != n):
             raise self._blame(f"must return an array (n, m), here with n = {n}", features)
         if self.size == 0 and features.shape[1] == 0:
@@ -49,11 +49,11 @@ class Custom:
         return features
 
     def observe(self, observations: Any) -> bool:
-        """Nothing to learn: always False."""
+        """The map never changes: always False."""
         return False
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
-        """Only the number of features: a function can't be saved as arrays."""
+        """The number of features: a function cannot be saved as arrays."""
         return {"size": np.array(self.size)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -66,4 +66,4 @@ class Custom:
             )
 
     def _blame(self, rule: str, value: Any) -> InvalidInputError:
-        return invalid(f"features callable {self._name!r}", rule, value, "Correct what the callable returns.")
+        return invalid(f"features callable {self._name!r}", rule, value, "Fix the output of the callable.")

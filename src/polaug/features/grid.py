@@ -121,7 +121,7 @@ class Grid:
         return state | {"counts": self._cells.counts.copy()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a `state_dict`; on a StateError nothing has changed."""
+        """Restore a `state_dict`. A StateError changes nothing."""
         new = loaded("Grid", state, self.state_dict())
         self._cells.check_same(new.pop("counts"), "Grid")
         self._scaler.load_state_dict({key.removeprefix(_PREFIX): array for key, array in new.items()})

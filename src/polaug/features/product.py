@@ -90,7 +90,7 @@ class Product:
         return state | {"categories": np.array(self._categories)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a `state_dict`; on a StateError nothing has changed."""
+        """Restore a `state_dict`. A StateError changes nothing."""
         new = loaded("Product", state, self.state_dict())
         if int(new["categories"]) != self._categories:
             raise StateError(

@@ -11,6 +11,7 @@ from polaug.checks import MAX_SIZE, finite, positive, size_limit, whole
 from polaug.errors import invalid
 from polaug.features.scaled import ScaledFeatures
 from polaug.features.spaces import Space
+from polaug.streams import stream
 
 
 class RandomFourier(ScaledFeatures):
@@ -56,7 +57,7 @@ class RandomFourier(ScaledFeatures):
         self._waves = waves
         self._amplitude = per_group**-0.5  # cos² + sin² = 1 for each frequency
         self.groups = tuple(slice(2 * per_group * group, 2 * per_group * (group + 1)) for group in range(len(scales)))
-        rng = np.random.default_rng(whole("seed", seed, 0))
+        rng = stream(whole("seed", seed, 0), "features", "random_fourier")
         drawn = [rng.standard_normal((d, per_group)) / (positive("length_scale", c) * np.sqrt(d)) for c in scales]
         self._frequencies = np.concatenate([half for group in drawn for half in (group, group)], axis=1)  # (d, waves)
         # sin ωz = cos(ωz − π/2): one matrix product and one call of cos make all waves.

@@ -49,7 +49,7 @@ class ScaledFeatures(ABC):
         return state | {name: getattr(self, "_" + name).copy() for name in self._drawn}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a `state_dict`; on a StateError nothing has changed."""
+        """Restore a `state_dict`. A StateError changes nothing."""
         new = loaded(type(self).__name__, state, ScaledFeatures.state_dict(self))
         self._scaler.load_state_dict(
             {key.removeprefix(_PREFIX): array for key, array in new.items() if key.startswith(_PREFIX)}

@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 
 from polaug.checks import choice, loaded, positive, whole
 from polaug.errors import StateError, invalid
+from polaug.state import LARGEST_COUNT, bounded
 
 _TOLERANCE = 0.01  # a shift below 1% of the half-width is not worth recomputing every stored feature
+_WIDEST = 1e101  # of a saved scale: observations are at most 1e100
 _SMALLEST = 1e-100  # with observations up to 1e100 a narrower half-width would overflow
 
 
@@ -51,7 +53,7 @@ class Scaler:
         self._adaptive = ~trusted
         self._adapts = bool(self._adaptive.any())
         self._resolution = np.maximum(resolution, 4 * np.finfo(np.float64).eps)
-        # An adaptive dimension starts with no width: until something is known about it, nothing is said.
+        # An adaptive dimension starts with width 0, so its features are 0 until it varies.
         finite_low, finite_high = np.where(trusted, low, 0.0), np.where(trusted, high, 0.0)
         centre = (finite_low + finite_high) / 2
         self._set_scale(centre, self._without_noise(centre, (finite_high - finite_low) / 2))
@@ -104,13 +106,18 @@ class Scaler:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a `state_dict`; on a StateError nothing has changed."""
+        """Restore a `state_dict`. A StateError changes nothing."""
         new = loaded("Scaler", state, self.state_dict())
         running = new[f"running_{self.statistics}"]
         count, next_refresh = (int(number) for number in new["counts"])
         ordered = running[0] <= running[1] if self.statistics == "range" else running[1] >= 0
         if (new["half_width"] < 0).any() or not ordered.all() or count < 0 or next_refresh < 1:
             raise StateError("state: widths and counts of Scaler must not be negative. The state is damaged.")
+        narrow = (new["half_width"] > 0.0) & (new["half_width"] < _SMALLEST)
+        spread = running if self.statistics == "range" else running[0]
+        if narrow.any() or max(count, next_refresh) > LARGEST_COUNT:
+            raise StateError("state: widths or counts of Scaler are impossible. The state is damaged.")
+        bounded("scaler", np.concatenate([new["centre"], new["half_width"], new["origin"], spread.ravel()]), _WIDEST)
         self._set_scale(new["centre"], new["half_width"])
         self._origin, self._running, self._count, self._next_refresh = new["origin"], running, count, next_refresh
 

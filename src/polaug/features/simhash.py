@@ -13,6 +13,7 @@ from polaug.features.cell_means import CellMeans
 from polaug.features.mixed_radix import too_many_rows
 from polaug.features.scaled import ScaledFeatures
 from polaug.features.spaces import Space
+from polaug.streams import stream
 
 
 class SimHash(ScaledFeatures):
@@ -44,7 +45,7 @@ class SimHash(ScaledFeatures):
     ) -> None:
         super().__init__(space, bounds=bounds, clip=clip, statistics=statistics)
         bits = whole("bits", bits, 1, 62)  # a row number is an int64
-        rng = np.random.default_rng(whole("seed", seed, 0))
+        rng = stream(whole("seed", seed, 0), "features", "simhash")
         d = self._flatten.size
         self._planes = rng.standard_normal((d, bits))
         self._offsets = rng.standard_normal(bits) if bias else np.zeros(bits)
@@ -87,7 +88,7 @@ class SimHash(ScaledFeatures):
         return super().state_dict() | (self._means.state_dict() if self._means else {})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a `state_dict`; on a StateError nothing has changed."""
+        """Restore a `state_dict`. A StateError changes nothing."""
         if self._means is None or not isinstance(state, Mapping):
             super().load_state_dict(state)
             return

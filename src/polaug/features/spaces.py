@@ -2,12 +2,16 @@
 that knows Gymnasium.
 
 A space becomes d columns: one for each number of a Box, one for each choice of a Discrete, MultiDiscrete or
-MultiBinary, and those of its parts, in order, for a Tuple.
+MultiBinary, and those of its parts, in order, for a Tuple or Dict. A picture, or a Box of very many numbers, becomes
+the few numbers of a fixed random encoder. A text inside a Tuple or Dict becomes one category.
 """
 
 from __future__ import annotations
 
+import copy
 import hashlib
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import gymnasium as gym
@@ -17,22 +21,21 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from polaug.errors import InvalidInputError, UnsupportedSpaceError, invalid, shown
+from polaug.features.encoder import Encoder
 
 Space: TypeAlias = gym.Space[Any]
 
 MAX_NUMBERS = 512
-"""A Box of more numbers is treated as an image: no feature map here would be of any use on it."""
+"""A Box with more numbers is encoded."""
 
 LARGEST = 1e100
-"""Larger finite observations are read as ±this, so that squares and sums of them stay finite."""
+"""Larger finite observations are clipped to ±this, so that squares and sums stay finite."""
 
 UNBOUNDED = 1e9
-"""A bound beyond this says "no bound": ±3.4e38 and ±2³¹ are common ways of writing infinity."""
+"""A larger bound means "no bound": ±3.4e38 and ±2³¹ are common values for infinity."""
 
 _CALLABLE = "a callable features=f with f(observations) -> array (n, m)"
 _INSTEAD_OF_OBSERVATIONS = {
-    "image": f"pass {_CALLABLE} that encodes the images, or wrap the environment in an encoder",
-    "Dict": f"wrap the environment in gymnasium.wrappers.FlattenObservation, or pass {_CALLABLE}",
     "Text": f"pass {_CALLABLE} that embeds the text",
     "Graph": f"pass {_CALLABLE} that embeds the graph",
     "Sequence": f"pass {_CALLABLE} that sums up the sequence",
@@ -44,6 +47,25 @@ _SPELT_OUT = 16  # different numbers of one bound that a signature names
 _INSTEAD_OF_ACTIONS = (
     "wrap the environment in a gymnasium.ActionWrapper with a Discrete, MultiDiscrete or bounded Box space"
 )
+_LARGEST_CODE = 2**32 - 1  # of a text
+
+
+class Columns(spaces.Box):
+    """The space of flat observations (d,): numbers, some of which may be categories (`categorical`, (d,)).
+
+    `resolution` (d,) is the relative spacing of the numbers that each column can hold.
+    """
+
+    def __init__(
+        self,
+        low: NDArray[np.float64],
+        high: NDArray[np.float64],
+        categorical: NDArray[np.bool_] | bool = False,
+        resolution: NDArray[np.float64] | float = 0.0,
+    ) -> None:
+        super().__init__(low, high, dtype=np.float64)
+        self.categorical = np.broadcast_to(np.asarray(categorical, dtype=np.bool_), self.shape).copy()
+        self.resolution = np.broadcast_to(np.asarray(resolution, dtype=np.float64), self.shape).copy()
 
 
 class _Leaf:
@@ -56,22 +78,40 @@ class _Leaf:
         if isinstance(space, spaces.Box):
             low, high = _decimal(space.low), _decimal(space.high)
         elif isinstance(space, spaces.Discrete):
-            low, high = space.start, space.start + space.n - 1
+            low, high = int(space.start), int(space.start) + int(space.n) - 1
         elif isinstance(space, spaces.MultiDiscrete):
             low, high = space.start, space.start + space.nvec - 1
         elif isinstance(space, spaces.MultiBinary):
             low, high = np.zeros(space.shape), np.ones(space.shape)
         else:
             raise unsupported(space, role)
-        if _is_image(space):
-            raise unsupported(space, role)
-        self.categorical = not isinstance(space, spaces.Box)
+        choices = not isinstance(space, spaces.Box)
         self.shape: tuple[int, ...] = space.shape or ()
         self.dtype = np.dtype(space.dtype)
         self.low = np.asarray(low, dtype=np.float64).reshape(-1)
         self.high = np.asarray(high, dtype=np.float64).reshape(-1)
+        self._numbers = self.low.size
+        self._kinds = "biu" if choices else "biuf"
+        self._checks_choices = choices
+        self._encoder: Encoder | None = None
+        self.categorical = np.full(self.low.size, choices)
+        self.resolution = np.full(self.low.size, _resolution(self.dtype))
+        if isinstance(space, Columns):
+            self.categorical, self.resolution = space.categorical, space.resolution
+        elif _is_encoded(space) and not role.startswith("actions"):
+            self._encoder = Encoder(self.shape, self.low, self.high)
+            self._clear(self._encoder.size)
         self.size = self.low.size
-        self._kinds = "biu" if self.categorical else "biuf"
+
+    @property
+    def encoded(self) -> bool:
+        """Whether an encoder makes the columns."""
+        return self._encoder is not None
+
+    def _clear(self, size: int) -> None:
+        """The columns are `size` numbers without bounds."""
+        self.low, self.high = np.full(size, -np.inf), np.full(size, np.inf)
+        self.categorical, self.resolution = np.zeros(size, dtype=np.bool_), np.full(size, np.finfo(np.float32).eps)
 
     def read(self, values: Any, first_column: int) -> NDArray[np.float64]:
         """Checked values (n, size)."""
@@ -80,15 +120,15 @@ class _Leaf:
         except ValueError:  # a ragged nesting
             raise self._wrong("must form a rectangular array", values) from None
         if array.dtype.kind not in self._kinds:
-            kind = "whole numbers" if self.categorical else "real numbers"
+            kind = "whole numbers" if self._checks_choices else "real numbers"
             raise self._wrong(f"must be {kind} (the space's dtype is {self.dtype})", array)
         # Replay buffers store a Discrete observation with a trailing axis of length one.
         batched = array.ndim > 0 and (array.shape[1:] == self.shape or (not self.shape and array.shape[1:] == (1,)))
         if not batched:
             wanted = ", ".join(["n", *map(str, self.shape)]) + ("," if not self.shape else "")
             raise self._wrong(f"must have the batched shape ({wanted})", array)
-        flat = array.reshape(array.shape[0], self.size).astype(np.float64)
-        if self.categorical:
+        flat = array.reshape(array.shape[0], self._numbers).astype(np.float64)
+        if self._checks_choices:
             inside = (flat >= self.low) & (flat <= self.high)
             if not inside.all():
                 env, column = np.argwhere(~inside)[0]
@@ -102,7 +142,7 @@ class _Leaf:
         elif not np.vdot(flat, flat) < LARGEST**2:  # the cheapest test that no NaN, infinity or giant passes
             self._check_finite(flat, first_column)
             np.clip(flat, -LARGEST, LARGEST, out=flat)
-        return flat
+        return flat if self._encoder is None else self._encoder(flat)
 
     def _check_finite(self, flat: NDArray[np.float64], first_column: int) -> None:
         bad = np.argwhere(~np.isfinite(flat))
@@ -112,11 +152,31 @@ class _Leaf:
                 self.role,
                 f"environment {env}, dimension {first_column + column}: must be finite",
                 float(flat[env, column]),
-                "Mend the environment, or wrap it so that missing readings get a number.",
+                "Fix the environment, or wrap it so that missing values get a number.",
             )
 
     def _wrong(self, rule: str, value: Any) -> InvalidInputError:
-        return invalid(self.role, rule, value, "One row for each environment: a single one is a batch of one, x[None].")
+        return invalid(
+            self.role, rule, value, "Pass one row for each environment; a single one is a batch of one, x[None]."
+        )
+
+
+class _TextLeaf:
+    """A text as one category: equal texts give equal numbers, similar texts do not."""
+
+    def __init__(self, role: str) -> None:
+        self.role = role
+        self.shape, self.dtype, self.size = (), np.dtype(np.int64), 1
+        self.low, self.high = np.zeros(1), np.full(1, float(_LARGEST_CODE))
+        self.categorical, self.resolution = np.ones(1, dtype=np.bool_), np.zeros(1)
+
+    def read(self, values: Any, first_column: int) -> NDArray[np.float64]:
+        """Codes (n, 1) of n texts."""
+        texts = values.reshape(-1).tolist() if isinstance(values, np.ndarray) else values
+        if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
+            raise invalid(self.role, "must be n texts", values, "Batch them as a tuple or an array of str.")
+        codes = [float(zlib.crc32(text.encode())) for text in texts]
+        return np.array(codes, dtype=np.float64).reshape(-1, 1)
 
 
 class Flattener:
@@ -132,29 +192,36 @@ class Flattener:
                 "space", "must be a gymnasium space", space, "Pass env.observation_space or env.action_space."
             )
         self._role = role
-        self._nested = isinstance(space, spaces.Tuple)
-        self._leaves = [_Leaf(leaf, role) for leaf in _leaves(space)]
+        self._nested = isinstance(space, (spaces.Tuple, spaces.Dict))
+        self._leaves = [
+            _TextLeaf(path) if self._nested and _is_text(leaf) else _Leaf(leaf, path)
+            for path, leaf in _leaves(space, role)
+        ]
         if not self._leaves or not all(leaf.size for leaf in self._leaves):
             raise invalid("space", "must hold at least one number in each part", space, "Drop the empty part.")
         self.low = np.concatenate([leaf.low for leaf in self._leaves])
         self.high = np.concatenate([leaf.high for leaf in self._leaves])
         self.size = self.low.size
-        sizes = [leaf.size for leaf in self._leaves]
-        self.categorical = np.repeat([leaf.categorical for leaf in self._leaves], sizes)
-        self.resolution = np.repeat([_resolution(leaf.dtype) for leaf in self._leaves], sizes)
+        self.categorical = np.concatenate([leaf.categorical for leaf in self._leaves])
+        self.resolution = np.concatenate([leaf.resolution for leaf in self._leaves])
+        self._first_columns = np.cumsum([0] + [leaf.size for leaf in self._leaves]).tolist()
         self._space = space
 
     def __call__(self, values: Any) -> NDArray[np.float64]:
         """Flat values (n, d), or an error that names the environment and the dimension."""
         if not self._nested:
             return self._leaves[0].read(values, 0)
-        parts = self._parts(values, self._space)
-        columns = np.cumsum([0] + [leaf.size for leaf in self._leaves])
-        flat = [leaf.read(part, int(at)) for leaf, part, at in zip(self._leaves, parts, columns, strict=False)]
+        parts = self._parts(values, self._space, self._role)
+        flat = [leaf.read(part, at) for leaf, part, at in zip(self._leaves, parts, self._first_columns, strict=False)]
         if len({len(part) for part in flat}) != 1:
-            lengths = [len(part) for part in flat]
-            raise invalid(self._role, "every part of the tuple must hold the same n", lengths, "Batch them alike.")
+            lengths = {leaf.role: len(part) for leaf, part in zip(self._leaves, flat, strict=True)}
+            raise invalid(self._role, "every part must hold the same n", lengths, "Batch the parts alike.")
         return np.concatenate(flat, axis=1)
+
+    @property
+    def columns(self) -> Columns:
+        """The space of flat values."""
+        return Columns(self.low, self.high, self.categorical, self.resolution)
 
     def restore(self, flat: NDArray[np.float64]) -> NDArray[Any]:
         """Values (k, ...) of the space, in its dtype, from flat ones (k, d); not for Tuple spaces."""
@@ -164,15 +231,20 @@ class Flattener:
 
     @property
     def bounded(self) -> NDArray[np.bool_]:
-        """Columns (d,) whose two bounds say something."""
+        """Columns (d,) with two finite, usable bounds."""
         bounded: NDArray[np.bool_] = (np.abs(self.low) <= UNBOUNDED) & (np.abs(self.high) <= UNBOUNDED)
         return bounded
+
+    @property
+    def encoded(self) -> bool:
+        """Whether one of the parts is an image or a very long vector."""
+        return any(isinstance(leaf, _Leaf) and leaf.encoded for leaf in self._leaves)
 
     @property
     def first(self) -> int | None:
         """The first choice of a Discrete space; None for any other."""
         leaf = self._leaves[0]
-        discrete = not self._nested and leaf.categorical and not leaf.shape
+        discrete = not self._nested and not leaf.shape and bool(leaf.categorical[0])
         return int(leaf.low[0]) if discrete else None
 
     @property
@@ -180,22 +252,38 @@ class Flattener:
         """Whether the numbers of a single-part space are whole."""
         return self._leaves[0].dtype.kind in "biu"
 
-    def _parts(self, values: Any, space: Space) -> list[Any]:
-        if not isinstance(space, spaces.Tuple):
-            return [values]
-        if not isinstance(values, (tuple, list)) or len(values) != len(space.spaces):
-            raise invalid(
-                self._role,
-                f"must be a tuple of {len(space.spaces)} arrays, one for each part of the Tuple space",
-                values,
-                "A vector environment batches a Tuple space this way; transpose a list of tuples with zip(*list).",
-            )
-        return [leaf for value, part in zip(values, space.spaces, strict=True) for leaf in self._parts(value, part)]
+    def _parts(self, values: Any, space: Space, role: str) -> Iterator[Any]:
+        if isinstance(space, spaces.Dict):
+            if not isinstance(values, Mapping):
+                raise invalid(
+                    role,
+                    f"must be a dict with the keys {', '.join(map(repr, space.spaces))}, one array for each",
+                    values,
+                    "A vector environment batches a Dict space this way.",
+                )
+            for key, part in space.spaces.items():
+                if key not in values:
+                    raise invalid(
+                        role, f"must have the key {key!r}", sorted(map(str, values)), "Send every part of the space."
+                    )
+                yield from self._parts(values[key], part, f"{role}[{key!r}]")
+        elif isinstance(space, spaces.Tuple):
+            if not isinstance(values, (tuple, list)) or len(values) != len(space.spaces):
+                raise invalid(
+                    role,
+                    f"must be a tuple of {len(space.spaces)} arrays, one for each part of the Tuple space",
+                    values,
+                    "A vector environment batches a Tuple space this way; transpose a list of tuples with zip(*list).",
+                )
+            for at, (value, part) in enumerate(zip(values, space.spaces, strict=True)):
+                yield from self._parts(value, part, f"{role}[{at}]")
+        else:
+            yield values
 
 
 def action_flattener(space: Space) -> Flattener:
     """The flattener of an action space whose actions can be listed: any discrete one, and a bounded Box."""
-    if isinstance(space, spaces.Tuple):
+    if isinstance(space, (spaces.Tuple, spaces.Dict)):
         raise unsupported(space, "actions")
     flattener = Flattener(space, "actions")
     limited = flattener.bounded | flattener.categorical
@@ -203,8 +291,9 @@ def action_flattener(space: Space) -> Flattener:
         column = int(np.argmin(limited))
         raise UnsupportedSpaceError(
             f"action_space: dimension {column} of a Box of actions must have finite bounds, got "
-            f"[{flattener.low[column]:g}, {flattener.high[column]:g}]. Wrap the environment in "
-            "gymnasium.wrappers.RescaleAction or ClipAction, or give its Box finite low and high."
+            f"[{flattener.low[column]:g}, {flattener.high[column]:g}]. Give the environment's Box finite low and high, "
+            "or wrap it in gymnasium.wrappers.TransformAction(env, lambda action: action, "
+            "gymnasium.spaces.Box(-1.0, 1.0, env.action_space.shape)) with the bounds that make sense."
         )
     return flattener
 
@@ -215,9 +304,9 @@ def continuous_box(flattener: Flattener) -> Space:
     return spaces.Box(flattener.low[kept], flattener.high[kept], dtype=np.float64)
 
 
-def unbounded_box(size: int) -> Space:
-    """A Box of `size` unbounded numbers."""
-    return spaces.Box(-np.inf, np.inf, (size,), dtype=np.float64)
+def unbounded_columns(size: int) -> Columns:
+    """The space of `size` unbounded numbers."""
+    return Columns(np.full(size, -np.inf), np.full(size, np.inf))
 
 
 def signature(space: Space) -> str:
@@ -245,34 +334,63 @@ def example_batch(space: Space) -> Any:
     return batch_space(space, 1).sample()
 
 
-def batch_length(observations: Any) -> int | None:
-    """n, read from the first array inside `observations`; None when there is none."""
-    while isinstance(observations, (dict, tuple)) and observations:
-        observations = next(iter(observations.values())) if isinstance(observations, dict) else observations[0]
+def batch_length(space: Space, observations: Any) -> int | None:
+    """n, read from the first part inside a batch of `observations`; None when there is none."""
+    try:
+        while isinstance(space, (spaces.Tuple, spaces.Dict)):
+            parts = dict(space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces))
+            key, space = next(iter(parts.items()))
+            observations = observations[key]
+    except (KeyError, IndexError, TypeError, StopIteration):
+        return None
     return len(observations) if hasattr(observations, "__len__") else None
 
 
+def mapped(function: Callable[..., Any], first: Any, *others: Any) -> Any:
+    """`function` of the arrays inside observations that are nested alike, nested in the same way."""
+    if isinstance(first, Mapping):
+        return {key: mapped(function, value, *(other[key] for other in others)) for key, value in first.items()}
+    if isinstance(first, tuple):
+        return tuple(mapped(function, *parts) for parts in zip(first, *others, strict=True))
+    return function(first, *others)
+
+
 def unsupported(space: Space, role: str) -> UnsupportedSpaceError:
-    """The error for a space without a feature map, saying what to pass instead."""
-    kind = "image" if _is_image(space) else type(space).__name__
-    instead = _INSTEAD_OF_OBSERVATIONS.get(kind, f"pass {_CALLABLE}")
-    remedy = _INSTEAD_OF_ACTIONS if role == "actions" else instead
-    what = "a Box of images" if kind == "image" else f"a {kind} space"
-    parameter = "action_space" if role == "actions" else "observation_space"
+    """The error for a space without a feature map, saying what to pass instead. `role` leads to the part."""
+    kind = type(space).__name__
+    whole, _, path = role.partition("[")
+    what = f"a {kind} space{f' at [{path}' if path else ''} has no features, got {shown(space)}"
+    if whole == "actions":
+        return UnsupportedSpaceError(
+            f"action_space: must be Box (vectors), Discrete, MultiDiscrete or MultiBinary; {what}. "
+            f"Instead, {_INSTEAD_OF_ACTIONS}."
+        )
+    drop = "leave the part out with gymnasium.wrappers.FilterObservation(env, [the other keys]), or " if path else ""
     return UnsupportedSpaceError(
-        f"{parameter}: must be Box (vectors), Discrete, MultiDiscrete or MultiBinary"
-        f"{'' if role == 'actions' else ', or a Tuple of these'}; {what} has no features, got {shown(space)}. "
-        f"Instead, {remedy}."
+        "observation_space: must be Box, Discrete, MultiDiscrete or MultiBinary, or a Tuple or Dict of these; "
+        f"{what}. Instead, {drop}{_INSTEAD_OF_OBSERVATIONS.get(kind, f'pass {_CALLABLE}')}."
     )
 
 
-def _leaves(space: Space) -> list[Space]:
-    if isinstance(space, spaces.Tuple):
-        return [leaf for part in space.spaces for leaf in _leaves(part)]
-    return [space]
+def _leaves(space: Space, path: str) -> Iterator[tuple[str, Space]]:
+    if isinstance(space, (spaces.Tuple, spaces.Dict)):
+        parts = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
+        for key, part in parts:
+            yield from _leaves(part, f"{path}[{key!r}]")
+    else:
+        yield path, space
 
 
-def _is_image(space: Space) -> bool:
+def _is_text(space: Space) -> bool:
+    """Text, or a space of an environment's own whose members are texts."""
+    known = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary, spaces.Graph, spaces.Sequence)
+    if isinstance(space, (*known, spaces.OneOf)):
+        return False
+    return isinstance(space, spaces.Text) or isinstance(copy.deepcopy(space).sample(), str)  # a copy draws
+
+
+def _is_encoded(space: Space) -> bool:
+    """Images, and Boxes of very many numbers."""
     if not isinstance(space, spaces.Box):
         return False
     return (space.dtype == np.uint8 and len(space.shape) >= 2) or space.low.size > MAX_NUMBERS

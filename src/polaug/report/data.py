@@ -2,40 +2,53 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
-from polaug.report.curves import bootstrap_samples, choices, curves
-from polaug.report.digits import shown
-from polaug.report.dimensions import dimension_name
+import numpy as np
+
+from polaug.report.curves import SAMPLES, choices, curves, thinned
 from polaug.report.grids import AXES
 from polaug.report.heat import packed_within
-from polaug.report.overall import overall
-from polaug.report.palette import COLOURS, in_order, look
+from polaug.report.labels import COLOURS, dimension_name, in_order, look, short
 from polaug.report.tables import headline_rows
 from polaug.state import State
 from polaug.study.results import Run
-from polaug.study.summary import Headline
+from polaug.study.summary import TAUS, Headline
+from polaug.study.summary import overall as compared
+from polaug.study.wording import number
+
+FILM_BYTES = 6_000_000
+"""Films are embedded up to this size together: a page of more than 10 MB opens slowly."""
+_FILMS = {".gif": ("image/gif", b"GIF8", 0), ".mp4": ("video/mp4", b"ftyp", 4)}
 
 
 def page_data(runs: Sequence[Run], headlines: Sequence[Headline] = ()) -> dict[str, Any]:
-    """Everything that the page's script draws; methods are known by their place in `methods`."""
+    """Everything that the page's script draws."""
+    data = chart_data(runs)
+    order = [method["name"] for method in data["methods"]]
+    return data | {"overall": overall(runs, order), "headline": headline_rows(headlines)}
+
+
+def chart_data(runs: Sequence[Run]) -> dict[str, Any]:
+    """Curves and maps by task, also of active runs; methods are numbered by their place in `methods`."""
     ordered = sorted((run for run in runs if len(run.returns)), key=lambda run: (run.task, run.method, run.seed))
     order = in_order(run.method for run in ordered)
-    samples = bootstrap_samples(len({(run.task, run.method) for run in ordered}))
-    tasks = [_task(name, list(mine), order, samples) for name, mine in groupby(ordered, key=lambda run: run.task)]
+    every = thinned(len(ordered))
+    tasks = [_task(name, list(mine), order, every) for name, mine in groupby(ordered, key=lambda run: run.task)]
     _pack_heat(tasks)
     known = {axis for task in tasks for kinds in task["curves"].values() for axes in kinds.values() for axis in axes}
     looks = [dict(zip(("name", "colour", "dash"), (name, *look(k)), strict=True)) for k, name in enumerate(order)]
     return {
         "methods": looks, "colours": COLOURS, "axes": [axis for axis in AXES if axis in known], "tasks": tasks,
-        "overall": overall(ordered, order), "headline": headline_rows(headlines),
     }  # fmt: skip
 
 
-def embedded(data: dict[str, Any]) -> str:
+def embedded(data: Any) -> str:
     """JSON that can stand inside <script>: nothing in it can end the element, whatever runs are called."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for sign in "<>&\u2028\u2029":
@@ -43,19 +56,46 @@ def embedded(data: dict[str, Any]) -> str:
     return text
 
 
-def _task(name: str, mine: list[Run], order: list[str], samples: int) -> dict[str, Any]:
+def overall(runs: Sequence[Run], order: Sequence[str]) -> dict[str, Any] | None:
+    """Scores and profiles by method (its place in `order`); None for fewer than two tasks or methods."""
+    found = compared(runs)
+    if found is None:
+        return None
+    methods = [name for name in order if name in found.scores]
+    rows = [{"method": order.index(name), "value": short(found.scores[name], 4)} for name in methods]
+    lines = {str(order.index(name)): short(np.stack(found.profiles[name]), 4) for name in methods}
+    return {"tasks": list(found.tasks), "scores": rows, "profile": {"taus": short(TAUS), "curves": lines}}
+
+
+def films(folder: Path, runs: Sequence[Run]) -> list[dict[str, str]]:
+    """Films in `folder` and in its run folders as data URIs, up to FILM_BYTES in total."""
+    home, left, found = folder.resolve(), FILM_BYTES, []
+    for place in dict.fromkeys([folder, *(run.path for run in runs)]):
+        for file in sorted(place.iterdir()):
+            kind, mark, at = _FILMS.get(file.suffix.lower(), ("", b"", 0))
+            if not kind or not file.is_file() or not file.resolve().is_relative_to(home):
+                continue
+            if file.stat().st_size > left or (content := file.read_bytes())[at : at + len(mark)] != mark:
+                continue
+            left -= len(content)
+            uri = f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
+            found.append({"name": str(file.relative_to(folder)), "kind": kind, "uri": uri})
+    return found
+
+
+def _task(name: str, mine: list[Run], order: list[str], every: int) -> dict[str, Any]:
     by_method = {order.index(method): list(same) for method, same in groupby(mine, key=lambda run: run.method)}
     drawn = {k: next((run for run in same if run.maps), None) for k, same in by_method.items()}
-    led = any("explorer" in run.episodes.actors for run in mine)
+    actors = {actor for run in mine for actor in run.episodes.actors}
     return {
         "name": name,
         "threshold": mine[0].threshold,
         "methods": sorted(by_method),
-        "explored": led and any("agent" in run.episodes.actors for run in mine),
-        "samples": samples,
+        "explored": "agent" in actors and len(actors) > 1,
+        "samples": SAMPLES,
         "seeds": max(map(len, by_method.values())),
         "fewest": min(map(len, by_method.values())),
-        "curves": {k: curves(same, samples) for k, same in by_method.items()},
+        "curves": {k: curves(same, SAMPLES, every) for k, same in by_method.items()},
         "choices": {k: found for k, same in by_method.items() if (found := choices(same))},
         "heat": {k: run for k, run in drawn.items() if run is not None},
     }
@@ -67,22 +107,22 @@ def _pack_heat(tasks: list[dict[str, Any]]) -> None:
     runs: list[Run] = [task["heat"][k] for task, k in places]
     maps: list[State] = [run.maps for run in runs if run.maps is not None]
     for (task, k), run, packed in zip(places, runs, packed_within(maps), strict=True):
-        names = [dimension_name(run, place) for place in packed["dimensions"]]
-        task["heat"][k] = packed | {"seed": run.seed, "names": names, "words": _slice(packed, run, names)}
+        task["heat"][k] = packed | described(packed, run)
 
 
-def _slice(packed: dict[str, Any], run: Run, names: list[str]) -> str:
-    """Which part of the observations is drawn, in words."""
-    median, seed = packed["median"], run.seed
+def described(packed: dict[str, Any], run: Run) -> dict[str, Any]:
+    """Seed, axes, and a sentence on which part of the observations is drawn."""
+    names = [dimension_name(run, place) for place in packed["dimensions"]]
+    median, words = packed["median"], f"Seed {run.seed}. Horizontal: {names[0]}; vertical: {names[1]}"
     if len(median) <= 2:
-        return f"Seed {seed}. To the right {names[0]}, upwards {names[1]}; bare: not seen."
+        return {"seed": run.seed, "names": names, "words": f"{words}. Blank cells were not visited."}
     others = ", ".join(
-        f"{dimension_name(run, d)} {shown(value)}"
+        f"{dimension_name(run, d)} {number(value)}"
         for d, value in enumerate(median)
         if d not in packed["dimensions"] and value is not None
     )
-    why = "which move Q̂ most" if "singular" in packed else "which tell most about the return"
-    return (
-        f"Seed {seed}. To the right {names[0]}, upwards {names[1]}: of {len(median)} those {why}. Visits and Q̃ count "
-        f"all states; Q̂ and its uncertainty are a slice through the median of the states seen ({others})."
-    )
+    completed = "singular" in packed
+    chosen = "that change Q̂ most" if completed else "that correlate most with the return"
+    slice_ = f" Q̂ and its uncertainty are a slice at the median of the others ({others})." if completed else ""
+    words += f": of {len(median)} numbers the two {chosen}. Visits and observed returns count all states.{slice_}"
+    return {"seed": run.seed, "names": names, "words": words}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,12 @@ from matplotlib.colors import Colormap, LinearSegmentedColormap, LogNorm, Normal
 from matplotlib.figure import Figure
 
 from polaug.report.curves import bands
-from polaug.report.digits import shown
-from polaug.report.dimensions import dimension_name
 from polaug.report.grids import Grid, evaluations, training
-from polaug.report.palette import VISITS, in_order, look
-from polaug.state import State
-from polaug.study.figure_files import check_figures, save_figure
-from polaug.study.folder import folder_name
+from polaug.report.labels import VISITS, dimension_name, in_order, look
+from polaug.state import State, safe_write
+from polaug.study.folder import check_ours, folder_name
 from polaug.study.results import Run
+from polaug.study.wording import number
 
 _DASHES = {"solid": "solid", "dash": "dashed", "dot": "dotted", "dashdot": "dashdot"}
 _SHADES: dict[str, str | Colormap] = {
@@ -54,7 +53,7 @@ def write_figures(runs: Sequence[Run], folder: Path) -> list[Path]:
 
 
 def check_figure_files(runs: Sequence[Run], folder: Path) -> None:
-    """Refuse a `folder` where somebody else's files have the names that `write_figures` would write."""
+    """Refuse a `folder` in which `write_figures` would replace files that polaug has not written."""
     for stem in (stem for task in {run.task for run in runs} for stem in _stems(folder, task)):
         check_figures(stem)
 
@@ -65,41 +64,32 @@ def _stems(folder: Path, task: str) -> tuple[Path, Path]:
 
 
 def _curves(task: str, runs: list[Run], order: list[str]) -> Figure:
-    """The agent alone by steps and training returns by episode, as in the paper: interquartile means and `bands`."""
-    kinds = [
-        (evaluations, "steps", "environment steps", "the agent alone"),
-        (training, "episodes", "episode", "training"),
-    ]
+    """The agent alone and training returns by environment steps: interquartile means and `bands`."""
+    kinds = [(evaluations, "the agent alone"), (training, "training")]
     panels = [panel for panel in kinds if panel[0] is training or any(run.evaluations is not None for run in runs)]
     led = any("explorer" in run.episodes.actors for run in runs) and any("agent" in run.episodes.actors for run in runs)
     rows = len({run.method for run in runs}) if led else 0
     figure = Figure(figsize=(3.4 * len(panels), 2.6 + 0.09 * rows), layout="constrained")
     places = figure.add_gridspec(2 if led else 1, len(panels), height_ratios=[2.6, 0.09 * rows] if led else None)
-    for at, (make, axis, label, title) in enumerate(panels):
+    for at, (make, title) in enumerate(panels):
         strip = led and make is training
         axes: Axes = figure.add_subplot(places[0, at] if strip else places[:, at])
-        grids = {name: make(list(mine), axis) for name, mine in groupby(runs, key=lambda run: run.method)}
+        grids = {name: make(list(mine), "steps") for name, mine in groupby(runs, key=lambda run: run.method)}
         drawn = {method: grid for method, grid in grids.items() if grid is not None and len(grid.x)}
-        centres = {}
         for method, grid in drawn.items():
             colour, dash = look(order.index(method))
             centre, low, high = bands(grid.values)["iqm"]
-            centres[method] = (grid.x, centre)
             axes.fill_between(grid.x, low, high, color=colour, alpha=0.18, lw=0)
             lone = "o" if len(grid.x) == 1 else None
             axes.plot(grid.x, centre, color=colour, ls=_DASHES[dash], lw=1.3, marker=lone, label=_text(method))
         if runs[0].threshold is not None:
             axes.axhline(runs[0].threshold, color="0.4", lw=0.7, ls=(0, (4, 4)))
-        axes.set(xlabel=label, ylabel="return", title=f"{_text(task)}: {title}")
+        axes.set(xlabel="environment steps", ylabel="return", title=f"{_text(task)}: {title}")
         axes.grid(axis="y", color="0.92", lw=0.6)
-        for group in _coinciding(centres):
-            x, centre = centres[group[0]]
-            axes.annotate(f"{', '.join(map(_text, group))}: the same line", (x[-1], centre[-1]), xytext=(0, 2),
-                          textcoords="offset points", ha="right", fontsize=6.5, color="0.35")  # fmt: skip
         if strip:
             below = figure.add_subplot(places[1, at], sharex=axes)
             _drivers(below, [(look(order.index(method))[0], grid) for method, grid in drawn.items()])
-            below.set_xlabel(label)
+            below.set_xlabel("environment steps")
             axes.set_xlabel("")
             axes.tick_params(labelbottom=False)
     handles, labels = axes.get_legend_handles_labels()
@@ -108,33 +98,14 @@ def _curves(task: str, runs: list[Run], order: list[str]) -> Figure:
 
 
 def _drivers(axes: Axes, grids: list[tuple[str, Grid]]) -> None:
-    """As on the page a row for each method in its colour: filled where the explorer drove, bare where the agent did."""
+    """One strip per method, as on the page: filled where the guide drives."""
     for row, (colour, grid) in enumerate(grids):
         shades = LinearSegmentedColormap.from_list("", ["#ecebe6", colour])
         share = np.zeros(len(grid.x)) if grid.share is None else grid.share
         axes.pcolormesh([0.0, *grid.x], [row - 0.38, row + 0.38], share[None], cmap=shades, vmin=0, vmax=1)
     axes.set(ylim=(len(grids) - 0.5, -0.5), yticks=[])
-    axes.set_title("filled: the explorer drove", fontsize=6.5, color="0.35", loc="right", pad=1.5)
+    axes.set_title("filled: the guide drives", fontsize=6.5, color="0.35", loc="right", pad=1.5)
     axes.spines[["left", "bottom"]].set_visible(False)
-
-
-def _coinciding(centres: dict[str, tuple[Any, Any]]) -> list[list[str]]:
-    """Methods whose lines lie on each other, from end to end within a hundredth of the picture."""
-    lines = {name: line for name, line in centres.items() if len(line[0]) > 1}
-    if not lines:
-        return []
-    every = np.concatenate([centre for _, centre in lines.values()])
-    near, groups = 0.01 * np.ptp(every), list[list[str]]()
-    for name, (x, centre) in lines.items():
-        for group in groups:
-            there, other = lines[group[0]]
-            at = np.linspace(0.0, min(x[-1], there[-1]), 25)
-            if np.abs(np.interp(at, x, centre) - np.interp(at, there, other)).max() <= near:
-                group.append(name)
-                break
-        else:
-            groups.append([name])
-    return [group for group in groups if len(group) > 1]
 
 
 def _at_work(maps: State, run: Run) -> Figure:
@@ -160,13 +131,32 @@ def _at_work(maps: State, run: Run) -> Figure:
         axes.set(xlabel=dimension_name(run, i), ylabel=dimension_name(run, j) if at == 1 else "", title=titles[name])
         bar = figure.colorbar(image, ax=axes)
         bar.outline.set_visible(False)
-    steps = shown(float(maps["steps"][-1]))
+    steps = number(float(maps["steps"][-1]))
     figure.suptitle(f"{_text(run.task)}, {_text(run.method)}, seed {run.seed}, after {steps} steps", fontsize=9)
     return figure
 
 
 def _text(name: str) -> str:
-    """A name that matplotlib neither reads as mathematics nor leaves out of the legend."""
-    return (
-        re.sub(r"([$\\])", r"\\\1", name) if not name.startswith("_") else "\u200b" + re.sub(r"([$\\])", r"\\\1", name)
-    )
+    """A name escaped for matplotlib, which reads $ as mathematics and hides legend entries that begin with _."""
+    escaped = re.sub(r"([$\\])", r"\\\1", name)
+    return f"\u200b{escaped}" if name.startswith("_") else escaped
+
+
+def check_figures(stem: Path) -> None:
+    """Refuse to replace a figure that polaug has not drawn."""
+    for kind in ("png", "pdf"):
+        check_ours(_path(stem, kind))
+
+
+def save_figure(figure: Figure, stem: Path, dpi: float | None = None) -> list[Path]:
+    """As PNG and as PDF; the same runs give the same files."""
+    check_figures(stem)
+    save = partial(figure.savefig, format="png", dpi=dpi, metadata={"Software": "polaug"})
+    png = safe_write(_path(stem, "png"), save)
+    figure.set_layout_engine("none")  # laid out already
+    metadata = {"CreationDate": None, "Creator": None, "Producer": "polaug"}
+    return [png, safe_write(_path(stem, "pdf"), partial(figure.savefig, format="pdf", metadata=metadata))]
+
+
+def _path(stem: Path, kind: str) -> Path:
+    return stem.with_name(f"{stem.name}.{kind}")

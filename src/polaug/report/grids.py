@@ -26,16 +26,12 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Grid:
-    """Values (seeds, points) at x (points,), NaN where a run isn't under way; in training the explorer's share."""
+    """Values (seeds, points) at x (points,), NaN where a run isn't under way; in training the guide's share."""
 
     x: Array
     values: Array
-    first: float
-    """Where the first run ends."""
-    longest: float
-    """Where the last one does."""
     share: Array | None = None
-    """Of the steps, those that the explorer took."""
+    """Of the steps, those that the guide took."""
 
 
 def training(runs: Sequence[Run], axis: str, points: int = POINTS) -> Grid | None:
@@ -57,13 +53,13 @@ def training(runs: Sequence[Run], axis: str, points: int = POINTS) -> Grid | Non
         there = place <= end
         bins = np.clip(np.searchsorted(edges, place[there], "left") - 1, 0, count - 1)
         lengths = run.episodes.lengths[there].astype(float)
-        led = np.array([actor == "explorer" for actor in run.episodes.actors])[there]
+        led = np.array([actor != "agent" for actor in run.episodes.actors])[there]
         over = edges[:-1] >= place[-1]
         values.append(np.where(over, np.nan, _means(bins, run.returns[there], np.ones(len(bins)), count)))
         shares.append(np.where(over, np.nan, _means(bins, led, lengths, count)))
     table, share = np.array(values), np.array(shares)
     enough = np.isfinite(table).sum(axis=0) >= needed  # before a run's first episode there is nothing to average
-    return Grid(edges[1:][enough], table[:, enough], min(ends), max(ends), np.nanmean(share[:, enough], axis=0))
+    return Grid(edges[1:][enough], table[:, enough], np.nanmean(share[:, enough], axis=0))
 
 
 def evaluations(runs: Sequence[Run], axis: str, points: int = POINTS) -> Grid | None:
@@ -75,7 +71,7 @@ def evaluations(runs: Sequence[Run], axis: str, points: int = POINTS) -> Grid | 
     if axis == "steps" and all(np.array_equal(table.steps, found[0].steps) for table in found):
         kept = np.unique(np.linspace(0, len(found[0].steps) - 1, points).round().astype(int))
         x = found[0].steps[kept].astype(float)
-        return Grid(x, np.array([table.means[kept] for table in found]), float(x[-1]), float(x[-1]))
+        return Grid(x, np.array([table.means[kept] for table in found]))
     places = [_places(run, table.steps, axis) for run, table in zip(runs, found, strict=True)]
     if any(place is None for place in places):
         return None
@@ -89,12 +85,12 @@ def evaluations(runs: Sequence[Run], axis: str, points: int = POINTS) -> Grid | 
     under_way = np.array([(place[0] <= x) & (x <= place[-1]) for place in known])
     enough = under_way.sum(axis=0) >= needed
     if not enough.any():  # nothing in common: one point, each run as it was nearest to it
-        return Grid(x[-1:], values[:, -1:], min(ends), max(ends))
-    return Grid(x[enough], np.where(under_way, values, np.nan)[:, enough], min(ends), max(ends))
+        return Grid(x[-1:], values[:, -1:])
+    return Grid(x[enough], np.where(under_way, values, np.nan)[:, enough])
 
 
 def _needed(runs: Sequence[Run], axis: str) -> int:
-    """How many runs must be under way at a point."""
+    """How many runs must still be active at a point."""
     return len(runs) // 2 + 1 if axis == "seconds" else len(runs)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polaug.report.digits import short
+from polaug.report.labels import short
 from polaug.state import State
 
 LEVELS = ((12, 1), (8, 1), (6, 1), (6, 2), (4, 2))
@@ -104,4 +104,4 @@ def _span(parts: list[NDArray[Any]]) -> tuple[float, float]:
 
 
 def _text(array: NDArray[Any]) -> str:
-    return base64.b64encode(zlib.compress(array.tobytes(), 9)).decode("ascii")
+    return base64.b64encode(zlib.compress(array.tobytes())).decode("ascii")

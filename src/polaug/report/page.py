@@ -4,63 +4,56 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import os
-from collections.abc import Sequence
-from html import escape
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from functools import cache
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
 import polaug
 from polaug.errors import invalid
-from polaug.report.data import embedded, page_data
+from polaug.report.data import embedded, films, page_data
 from polaug.report.figures import check_figure_files, write_figures
-from polaug.report.sections import controls, downloads, overall_section, task_section
-from polaug.report.summary import Group, groups, sentence
-from polaug.report.tables import headlines, settings_table
-from polaug.study.ours import bears, check_inside, check_ours, write_whole
+from polaug.report.tables import estimated, explored_table, headline_table, headlines
+from polaug.report.tables import settings_table as settings
+from polaug.state import safe_write
+from polaug.study.folder import check_inside, check_ours
+from polaug.study.levels import KEEP_STEPS, KEEP_TOLERANCE
 from polaug.study.results import Run, find_runs
-from polaug.study.wording import seen, seen_by_task
+from polaug.study.statistics import LEAST_RUNS
+from polaug.study.summary import Headline, headline
+from polaug.study.wording import counted, number, seen
 
-SCRIPTS = ("core.js", "curves.js", "overall.js", "spectrum.js", "heat.js", "main.js")
-_MARK = b"polaugReport"  # in the script of every page of ours
+SCRIPTS = ("core.js", "curves.js", "overall.js", "spectrum.js", "heat.js", "wire.js", "main.js")
 _LISTED = 6  # sentences at the top; more would hide the charts
-
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<title>{title}</title>
-<style>
-{style}</style>
-</head>
-<body>
-<a class="skip" href="#content">Skip to the results</a>
-<header class="top">
-<div><h1>{title}</h1><p class="soft">{subtitle}</p></div>
-<p><button type="button" class="button theme">Dark page</button></p>
-</header>
-<main id="content">
-{body}
-</main>
-<noscript><p class="top">The charts need JavaScript, which is part of this file; the tables do not.</p></noscript>
-<script type="application/json" id="data">{data}</script>
-<script>{plotly}</script>
-<script>{script}</script>
-</body>
-</html>
-"""
+_NAMED = 4  # methods that the title names
 
 
 def write_report(
-    folder: str | os.PathLike[str], out: str | os.PathLike[str] | None = None, figures: bool = False
+    folder: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    figures: bool = False,
+    title: str | None = None,
 ) -> Path:
-    """One page from all finished runs in `folder`; by default `folder`/report.html. Gives its path.
+    """Write one page from all finished runs in `folder` and give its path.
 
-    With `figures` also `folder`/figures/*.png and *.pdf, for papers. Files of others are refused, not replaced.
+    Parameters
+    ----------
+    folder
+        A folder with runs, at any depth. Films (.gif, .mp4) in it and in its run folders are embedded.
+    out
+        The page's path; by default `folder`/report.html.
+    figures
+        Whether to draw `folder`/figures/*.png and *.pdf, for papers.
+    title
+        The page's title; by default methods and tasks.
     """
     runs = [run for run in find_runs(folder) if len(run.returns)]
     if not runs:
@@ -69,115 +62,157 @@ def write_report(
         raise invalid("folder", rule, str(folder), remedy)
     path = Path(folder) / "report.html" if out is None else Path(out)
     drawings = Path(folder) / "figures"
-    check_ours(path, bears(_MARK))
+    check_ours(path)
     if figures:
         check_inside(drawings, Path(folder))
         check_figure_files(runs, drawings)
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = page(runs)
-    write_whole(path, lambda file: file.write(text.encode()))  # somebody may be looking at the page before
+    text = page(runs, title, films(Path(folder), runs))
+    safe_write(path, text.encode())  # a page that is open stays whole
     if figures:
         write_figures(runs, drawings)
     return path
 
 
-def page(runs: Sequence[Run]) -> str:
+def page(runs: Sequence[Run], title: str | None = None, shown: Sequence[Mapping[str, str]] = ()) -> str:
     """The HTML of the report."""
-    rows, explored = headlines(runs), groups(runs)
+    rows = headlines(runs)
     data = page_data(runs, rows)
     order = [method["name"] for method in data["methods"]]
-    trained = any(run.kind == "train" for run in runs)
     tasks = [
-        task_section(k, task, order, [row for row in rows if row.task == task["name"]],
-                     [group for group in explored if group.task == task["name"] and group.runs[0].kind != "train"])
-        for k, task in enumerate(data["tasks"])
+        _task(task, order, [run for run in runs if run.task == task["name"]],
+              [row for row in rows if row.task == task["name"]])
+        for task in data["tasks"]
     ]  # fmt: skip
-    words = _listed(_words(runs, explored))
-    body = [words, _nav(data["tasks"]), controls(data), overall_section(data), *tasks, _provenance(runs)]
-    plotly = _asset("vendor/plotly-cartesian.min.js")
-    script = "\n".join(_asset(f"assets/{name}") for name in SCRIPTS)
-    return _PAGE.format(
-        title=_title(runs, trained),
-        subtitle=_subtitle(runs, data), policy=_policy(plotly, script),
-        style=_asset("assets/page.css") + _swatches(data),
-        body="\n".join(part for part in body if part), data=embedded(data), plotly=plotly, script=script,
+    plotly, script = asset("vendor/plotly-cartesian.min.js"), Markup("\n").join(asset(f"assets/{n}") for n in SCRIPTS)
+    return render(
+        "report.html", title=title or _title(runs, order), subtitle=_subtitle(runs, data), data=data, tasks=tasks,
+        words=[*_words(runs, rows), *(fault for run in runs for fault in run.faults)], listed=_LISTED,
+        read=_read(rows), films=shown, trained=bool(rows),
+        axes={name: "time" if name == "seconds" else name for name in data["axes"]},
+        several=any(task["seeds"] > 1 for task in data["tasks"]), policy=_policy(plotly, script),
+        style=asset("assets/page.css") + swatches(data["methods"]), plotly=plotly, script=script,
+        embedded=Markup(embedded(data)),
     )  # fmt: skip
 
 
-def _words(runs: Sequence[Run], explored: Sequence[Group]) -> list[str]:
-    """What was seen: a few sentences on one task, the clearest on each of several; on explorers alone one for each."""
+def _task(task: dict[str, Any], order: Sequence[str], runs: Sequence[Run], rows: list[Headline]) -> dict[str, Any]:
+    """What the template says of one task."""
+    drawn, chosen = task["heat"], task["choices"]
+    methods = sorted({*drawn, *chosen})
+    explored = [run for run in runs if run.kind != "train"]
+    tables: tuple[Any, ...] = ((headline_table, rows), (explored_table, explored))
+    completed = {m for m in drawn if "completed" in drawn[m]["layers"]}
+    return task | {
+        "tables": [make(found, order) for make, found in tables if found],
+        "kinds": {kind for found in task["curves"].values() for kind in found},
+        "drawn": methods,
+        "richest": max(methods, key=lambda m: (m in chosen, m in completed, -m), default=None),
+        "layers": {layer for found in drawn.values() for layer in found["layers"]},
+        "snapshots": max((len(found["steps"]) for found in drawn.values()), default=1) - 1,
+        "completed": bool(completed),
+        "settings": settings(runs, order),
+    }
+
+
+def _read(rows: Sequence[Headline]) -> dict[str, Any]:
+    """Which columns and spreads the page explains."""
+    goals = [row.threshold for row in rows if row.threshold is not None]
+    chances = [row for row in rows if row.improvement]
+    spreads = {row.spread for row in rows}
+    few = f"Range of the runs. A 95 % interval needs {LEAST_RUNS} runs"
+    mixed = f"95 % interval, or the range if there are fewer than {LEAST_RUNS} runs"
+    return {
+        "goal": bool(goals),
+        "several": any(row.seeds > 1 for row in rows),
+        "speed": bool(goals) and bool(chances),
+        "chance": any(estimated([row]) for row in rows),
+        "pairs": any(math.isnan(found.low) for row in rows for found in row.improvement.values()),
+        "spreads": ""
+        if spreads <= {"none"}
+        else few
+        if "interval" not in spreads
+        else mixed
+        if "range" in spreads
+        else "95 % interval",
+        "zero": any(goal == 0 for goal in goals),
+        "steps": f"{KEEP_STEPS:,}",
+        "tolerance": f"{100 * KEEP_TOLERANCE:.0f} %",
+        "fewest": LEAST_RUNS,
+    }
+
+
+def _words(runs: Sequence[Run], rows: Sequence[Headline]) -> list[str]:
+    """What was seen: a few sentences on one task, the clearest on each of several."""
     told = [run for run in runs if run.evaluations is None or len(run.evaluations.means)]
-    trained = sorted({run.task for run in told if run.evaluations is not None})
-    if not trained:
-        return [f"{group.task}, {sentence(group)}" for group in explored]
-    return seen(told) if len(trained) == 1 else seen_by_task(told)
+    alone = any(run.evaluations is None for run in told)
+    return seen(headline(told) if alone else rows, None if len({row.task for row in rows}) == 1 else 1)
 
 
-def _listed(words: Sequence[str]) -> str:
-    """The first few; the others can be unfolded."""
-    if not words:
-        return ""
-    items = [f"<li>{escape(each)}</li>" for each in words]
-    first, others = "".join(items[:_LISTED]), items[_LISTED:]
-    more = f"<details><summary>{len(others)} more</summary><ul>{''.join(others)}</ul></details>" if others else ""
-    return f'<div class="seen"><ul>{first}</ul>{more}</div>'
-
-
-def _title(runs: Sequence[Run], trained: bool) -> str:
-    """A single run has a name; several have a question."""
-    if len(runs) == 1:
-        return escape(f"{runs[0].method} on {runs[0].task}")
-    return "Policy Augmentation: what was learnt" if trained else "Exploration: what was found"
+def _title(runs: Sequence[Run], order: Sequence[str]) -> str:
+    tasks = sorted({run.task for run in runs})
+    noun = "method" if any(run.kind == "train" for run in runs) else "explorer"
+    who = ", ".join(order) if len(order) <= _NAMED else counted(len(order), noun)
+    return f"{who} on {tasks[0] if len(tasks) == 1 else counted(len(tasks), 'task')}"
 
 
 def _subtitle(runs: Sequence[Run], data: dict[str, Any]) -> str:
     steps = sum(int(run.done.get("steps", run.steps[-1])) for run in runs)
-    parts = (_counted(len(data["tasks"]), "task"), _counted(len(data["methods"]), "method"), _counted(len(runs), "run"))
+    parts = [counted(len(data[name]), name[:-1]) for name in ("tasks", "methods")] + [counted(len(runs), "run")]
     what = f"One run, seed {runs[0].seed}" if len(runs) == 1 else ", ".join(parts)
-    return f"{what}; {steps:,} environment steps, all of them counted. polaug {polaug.__version__}."
+    return f"{_days(runs)}. {what}; {steps:,} environment steps, all of them counted. polaug {polaug.__version__}."
 
 
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def _days(runs: Sequence[Run]) -> str:
+    """The day or days on which the runs ended, by the times of their files."""
+    times = [(run.path / "done.json").stat().st_mtime for run in runs]
+    days = sorted({datetime.fromtimestamp(time, timezone.utc).date() for time in times})
+    first, last = (f"{day.day} {day:%B %Y}" for day in (days[0], days[-1]))
+    return first if first == last else f"{first} to {last}"
 
 
-def _nav(tasks: Sequence[dict[str, Any]]) -> str:
-    if len(tasks) < 2:
-        return ""
-    links = "".join(f'<li><a href="#task{k}">{escape(task["name"])}</a></li>' for k, task in enumerate(tasks))
-    return f'<nav aria-label="Tasks"><ul>{links}</ul></nav>'
+# -- shared with the studio's page -----------------------------------------------------------------------------------
 
 
-def _provenance(runs: Sequence[Run]) -> str:
-    return f"""<section class="plain" aria-labelledby="made">
-<div class="heading"><h2 id="made">Settings, versions and data</h2></div>
-<div class="card long">{downloads(any(run.kind == "train" for run in runs))}
-<details><summary>Settings and versions that made this page</summary>{settings_table(runs)}</details></div>
-</section>"""
+@cache
+def _templates() -> Environment:
+    made = Environment(
+        loader=PackageLoader("polaug.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    made.filters["number"] = number
+    return made
 
 
-def _swatches(data: dict[str, Any]) -> str:
-    """The line of each method beside its name, with its dashes."""
+def render(template: str, **values: Any) -> str:
+    """Fill a template; every value is escaped unless it is Markup."""
+    return _templates().get_template(template).render(**values)
+
+
+@cache
+def asset(name: str) -> Markup:
+    """One of the package's own files, as it is."""
+    return Markup(files("polaug.report").joinpath(name).read_text(encoding="utf-8"))
+
+
+def swatches(methods: Sequence[Mapping[str, str]]) -> Markup:
+    """The line of each method beside its name, with its dashes, as CSS."""
     ends = {"solid": (9,), "dash": (6, 9), "dot": (3, 6), "dashdot": (7, 9, 11, 13)}  # pixels: ink, gap, ink, gap
     rules = []
-    for k, method in enumerate(data["methods"]):
+    for k, method in enumerate(methods):
         places = (0, *ends[method["dash"]])
         parts = [
             f"{'transparent' if at % 2 else method['colour']} {start}px {end}px"
             for at, (start, end) in enumerate(pairwise(places))
         ]
         rules.append(f".m{k}{{background:repeating-linear-gradient(90deg,{','.join(parts)})}}\n")
-    return "".join(rules)
+    return Markup("".join(rules))
 
 
 def _policy(*scripts: str) -> str:
     """Only these very scripts run, and nothing is loaded from anywhere."""
     hashes = " ".join(f"'sha256-{base64.b64encode(hashlib.sha256(s.encode()).digest()).decode()}'" for s in scripts)
     return (
-        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; "
-        "form-action 'none'"
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; media-src data:; "
+        "base-uri 'none'; form-action 'none'"
     )
-
-
-def _asset(name: str) -> str:
-    return files("polaug.report").joinpath(name).read_text(encoding="utf-8")

@@ -3,30 +3,24 @@
 Nothing here imports torch until an agent is built: `train` does, `run_study` leaves it to its workers.
 
 What is measured
-    deep_sea.py, paper_mountain_car.py   environments of our own
-    tasks.py                             a task is a record; the suites
-    methods.py, tuned.py                 a method is a name for settings; RL Baselines3 Zoo's, as data
+    tasks.py                       a task is a record; the suites; environments that polaug brings
+    methods.py                     a method is a name for settings; hyperparameters.yml has RL Baselines3 Zoo's
 One run
-    explore.py                           one explorer alone on one task
-    agents.py, train.py, recorder.py     one agent on one task: built, trained, written down
-    evaluation.py                        the agent alone, deterministic
-    maps.py, trail.py                    visits and Q̂ over two dimensions of the observation
-    folder.py, locking.py, results.py    a run's folder: written, guarded, read back
-    ours.py                              what may be overwritten: files of ours, whole or not at all
+    explore.py                     one explorer alone on one task
+    agents.py                      an agent: built, evaluated, its files
+    train.py                       one agent on one task, trained and written down
+    maps.py                        visits and Q̂ over two dimensions of the observation
+    folder.py, results.py          a run's folder: written, guarded, read back
 Many runs
-    study.py, board.py                   tasks × methods × seeds; what runs next, how long it will take
-    runner.py, pool.py, ray_backend.py   runs the cells and survives, on this machine or on Ray
+    study.py                       tasks × methods × seeds
+    runner.py, pool.py             runs the cells and survives; worker processes
+    ray_backend.py, ray_reaper.py  the same on Ray
 What came out
-    statistics.py, survival.py           intervals over few seeds; steps to a threshold that some never reach
-    levels.py, summary.py, overall.py    a run's level; headlines of each task; all tasks at once
-    wording.py, export.py                the same in words; tables for other tools
-    paper.py, paper_tables.py, paper_figures.py, figure_files.py   the paper's study and its figures
-    saved.py, normalization.py, watch.py, film.py, captions.py   a saved agent at play
+    levels.py, statistics.py       solved, kept and final; intervals over few seeds, steps that some runs never reach
+    summary.py, wording.py         headlines of each task and of all; the same in words
 """
 
 from typing import TYPE_CHECKING, Any
-
-import gymnasium as gym
 
 from polaug.study.explore import Episode, Exploration, explore
 from polaug.study.folder import RunFolder
@@ -60,13 +54,6 @@ __all__ = [
     "task",
     "train",
 ]
-
-for _name, _entry_point, _limit in (
-    ("polaug/DeepSea-v0", "polaug.study.deep_sea:DeepSea", None),  # ends by itself after N rows
-    ("polaug/PaperMountainCar-v0", "polaug.study.paper_mountain_car:PaperMountainCar", 200),
-):
-    if _name not in gym.registry:  # a reload must not warn about overriding
-        gym.register(id=_name, entry_point=_entry_point, max_episode_steps=_limit)
 
 
 def __getattr__(name: str) -> Any:

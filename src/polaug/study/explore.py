@@ -1,23 +1,29 @@
-"""One explorer alone on one task: every step counts, seeds repeat, and who drove is written down."""
+"""One explorer alone on one task. Every step counts, and results of a seed repeat."""
 
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from numba.core import event
 
 from polaug.checks import whole
-from polaug.exploration import Explorer, Transitions, make_explorer
-from polaug.exploration.committee import CommitteeExplorer
+from polaug.explorers import Explorer, Transitions, make_explorer
+from polaug.explorers.portfolio import PortfolioExplorer
 from polaug.state import State
+from polaug.streams import subseed
 from polaug.study.maps import MapRecorder
-from polaug.study.stopwatch import seconds as clock
 from polaug.study.tasks import Task
 from polaug.study.tasks import task as find_task
+
+_EVENT: Any = event  # it has no types
+_COMPILING = _EVENT.TimingListener()
+_EVENT.register("numba:compile", _COMPILING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +39,7 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class Exploration:
-    """What a run gave: its episodes, the explorer as it is now, the time it took, and maps if the state is 2-D."""
+    """Result of a run: episodes, the explorer, the time, and maps if the state is 2-D."""
 
     episodes: tuple[Episode, ...]
     explorer: Explorer
@@ -41,7 +47,7 @@ class Exploration:
     explorer_seconds: float
     maps: State | None = None
     choices: tuple[str, ...] = ()
-    """The committee's member that drove, per episode."""
+    """The portfolio's arm that drove, per episode."""
 
     @property
     def returns(self) -> list[float]:
@@ -56,7 +62,7 @@ class Exploration:
 
 def explore(
     task: str | Task,
-    explorer: str = "committee",
+    explorer: str = "portfolio",
     *,
     episodes: int = 40,
     seed: int = 0,
@@ -85,7 +91,7 @@ def drive(
 ) -> Exploration:
     """`explore` for an environment and an explorer that exist already; the environment stays open."""
     # The environment must not draw the same numbers as the explorer, so its seed is another one.
-    env_seed = int(np.random.SeedSequence([seed, 1]).generate_state(1)[0])
+    env_seed = subseed(seed, "environment")
     start, thinking, drawing, step = clock(), 0.0, 0.0, 0
     done: list[Episode] = []
     choices: list[str] = []
@@ -115,7 +121,7 @@ def drive(
             observation, ended = following, bool(terminated or truncated)
         step += length
         done.append(Episode(number, step, total, length, "explorer"))
-        if isinstance(explorer, CommitteeExplorer):
+        if isinstance(explorer, PortfolioExplorer):
             choices += explorer.played.values()
         if maps is not None:
             before = clock()
@@ -140,3 +146,13 @@ def batch_of_one(observation: Any) -> Any:
 def _member(action: Any) -> Any:
     """A Discrete action as a plain int, which every environment takes."""
     return action.item() if isinstance(action, np.generic) else action
+
+
+def clock() -> float:
+    """Like `time.perf_counter`, without what this process has spent compiling."""
+    return time.perf_counter() - compile_seconds()
+
+
+def compile_seconds() -> float:
+    """What this process has spent compiling so far."""
+    return float(_COMPILING.duration) if _COMPILING.done else 0.0

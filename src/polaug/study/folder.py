@@ -1,57 +1,95 @@
 """A run's folder while it is written: config.json first, a CSV file per kind of row, done.json last and atomically.
 
-results.py reads it back. A run in progress holds a lock on its episodes.csv, which the system releases when the process
-dies, however it dies.
+results.py reads it back. A run in progress holds the lock of its folder.
 """
 
 from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import json
 import math
 import os
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from importlib import metadata
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, TextIO
+from typing import Any, TextIO
 
 import numpy as np
+from filelock import FileLock, Timeout
 
 import polaug
 from polaug.errors import StateError, invalid
-from polaug.state import State, save_state
+from polaug.state import State, safe_write, save_state
 from polaug.study.explore import Episode
-from polaug.study.locking import lock
-from polaug.study.ours import check_inside, check_ours, has_columns, has_keys, never, write_whole
-from polaug.study.results import FORMAT
+from polaug.study.results import COLUMNS, FORMAT
 
-COLUMNS = {
-    "episodes.csv": ("episode", "step", "return", "length", "actor"),
-    "evaluations.csv": ("step", "mean_return", "std_return"),
-    "clock.csv": ("step", "seconds"),
-    "bonuses.csv": ("episode", "augmented_return"),
-    "choices.csv": ("episode", "member"),
-}
-"""The columns of each file; one is only there if it has rows, except episodes.csv."""
+_MARKS = {".html": b"polaugReport", ".png": b"Software\0polaug", ".pdf": b"/Producer (polaug)", ".json": b'"polaug": "',
+          ".parquet": b"polaug", ".npz": b"polaug"}  # fmt: skip
+"""What files of polaug's hold, by their kind."""
 
-FILES = ("config.json", *COLUMNS, "maps.npz", "model.zip", "normalization.npz", "failed.json", "done.json")
+
+def check_ours(path: Path, columns: Iterable[str] = ()) -> None:
+    """Refuse to replace a file that polaug has not written: it lacks the mark of its kind, or these CSV `columns`.
+
+    A CSV file that was cut off within its header counts as polaug's.
+    """
+    if not os.path.lexists(path):
+        return
+    line = io.StringIO()
+    csv.writer(line).writerow(columns)
+    header, mark = line.getvalue().encode(), _MARKS.get(path.suffix)
+    try:
+        content = path.read_bytes()
+    except OSError:  # a folder, say
+        known = False
+    else:
+        known = header.startswith(content[: len(header)]) if columns else mark is not None and mark in content
+    if not known:
+        raise StateError(f"out: {path} is no file of polaug's, and is not overwritten. Move it away, or choose "
+                         "another folder.")  # fmt: skip
+
+
+def check_inside(path: Path, out: Path, what: str = "results") -> None:
+    """Refuse a path that a link leads out of the results folder."""
+    if not path.resolve().is_relative_to(out.resolve()):
+        raise StateError(f"out: {path} leads out of {out}, and {what} stay inside it. Remove the link.")
+
+
+class TakenError(StateError):
+    """Another process is writing there."""
+
+
+def locked(folder: Path) -> FileLock:
+    """The lock of a `folder`, taken; the system releases it when the process dies."""
+    lock = FileLock(folder / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as fault:
+        raise TakenError(f"out: another process is writing {folder}. Wait for it, or choose another folder.") from fault
+    except OSError:  # a file system without locks
+        pass
+    return lock
+
+
+POLICY = "policy.npz"
+"""The agent's network at its last evaluation, as plain arrays."""
+NORMALIZATION = "normalization.npz"
+"""The statistics by which VecNormalize scaled an agent's observations, as plain arrays: no pickle."""
+FILES = ("config.json", *COLUMNS, "maps.npz", POLICY, "model.zip", NORMALIZATION,
+         "failed.json", "done.json")  # fmt: skip
 """Everything that a run folder may hold."""
-
-_MARKS = {name: has_columns(columns) for name, columns in COLUMNS.items()} | {
-    "failed.json": has_keys({"error", "traceback"})
-}
-"""By what files of ours are known wherever they are; the others only by the config.json beside them."""
 
 
 class RunFolder:
     """Writes one run as it goes; use it in a `with` block, and call `finish` at the end of it.
 
-    A folder without done.json is an unfinished run and is started anew. A finished run of the same settings is left as
+    A folder without done.json is an unfinished run and is started again. A finished run of the same settings is left as
     it is (`finished` is True); one of other settings, and files that are not a run's, are never overwritten.
     """
 
@@ -61,20 +99,22 @@ class RunFolder:
         self._files: dict[str, TextIO] = {}
         self._writers: dict[str, Any] = {}
         self._rows: dict[str, int] = {}
+        self._lock: FileLock | None = None
         self.finished = finished(self.path, settings)
         if self.finished:
             return
         self.path.mkdir(parents=True, exist_ok=True)
-        self._open("episodes.csv")
+        self._lock = locked(self.path)
         for name in FILES:
-            if name not in ("config.json", "episodes.csv"):
+            if name != "config.json":
                 (self.path / name).unlink(missing_ok=True)
+        self._open("episodes.csv")
         write_json(self.path / "config.json", self.settings | {"versions": versions()})
 
     # -- rows -------------------------------------------------------------------------------------------------------
 
     def add(self, episode: Episode) -> None:
-        """Append an episode; it is on disk at once, for those who watch."""
+        """Append an episode; it is written to disk immediately, so that the run can be followed."""
         self.row("episodes.csv", episode.episode, episode.step, episode.return_, episode.length, episode.actor)
 
     def row(self, name: str, *values: int | float | str) -> None:
@@ -82,7 +122,7 @@ class RunFolder:
         for at, value in enumerate(values):
             if isinstance(value, float) and not math.isfinite(value):
                 rule = f"must be finite in row {self._rows.get(name, 0) + 1} of {self.path / name}"
-                raise invalid(COLUMNS[name][at], rule, value, "Mend the environment's rewards.")
+                raise invalid(list(COLUMNS[name])[at], rule, value, "Mend the environment's rewards.")
         if name not in self._writers:
             self._open(name)
         self._writers[name].writerow(values)
@@ -90,14 +130,7 @@ class RunFolder:
         self._rows[name] += 1
 
     def _open(self, name: str) -> None:
-        """Open to append, and empty it only once the lock is ours: another process may be writing it."""
-        file = (self.path / name).open("a", newline="", encoding="utf-8")
-        try:
-            lock(file, self.path)
-        except BaseException:
-            file.close()
-            raise
-        file.truncate(0)
+        file = (self.path / name).open("w", newline="", encoding="utf-8")
         self._files[name], self._writers[name], self._rows[name] = file, csv.writer(file), 0
         self._writers[name].writerow(COLUMNS[name])
         file.flush()
@@ -105,7 +138,7 @@ class RunFolder:
     # -- the end ----------------------------------------------------------------------------------------------------
 
     def finish(self, summary: Mapping[str, Any], maps: State | None = None) -> None:
-        """Write what is left, done.json last: where it exists the folder is whole, and its rows are counted there."""
+        """Write the remaining files, done.json last: it marks a complete folder and counts the rows of its files."""
         if maps is not None:
             save_state(self.path / "maps.npz", maps)
         for file in self._files.values():
@@ -113,15 +146,18 @@ class RunFolder:
         write_json(self.path / "done.json", dict(summary) | {"rows": self._rows})
         self.finished = True
         self._close()
+        (self.path / ".lock").unlink(missing_ok=True)
 
     def fail(self, error: str, traceback: str) -> None:
         """Say why there will be no done.json."""
-        write_json(self.path / "failed.json", {"error": error, "traceback": traceback})
+        write_failure(self.path, error, traceback)
         self._close()
 
     def _close(self) -> None:
         for file in self._files.values():
             file.close()
+        if self._lock is not None:
+            self._lock.release()
 
     def __enter__(self) -> RunFolder:
         return self
@@ -151,46 +187,40 @@ def finished(path: Path, settings: Mapping[str, Any]) -> bool:
 
 
 def _check_ours(path: Path) -> None:
-    """An unfinished run has our config.json, or died before that and left episodes.csv or failed.json at most."""
+    """An unfinished run has a config.json of polaug's, or ended before that and left episodes.csv or failed.json."""
     for part in (path, *path.parents):
         if part.exists() and not part.is_dir():
             raise StateError(
                 f"out: {part} is a file, where a folder is needed. Move it away, or choose another folder."
             )
-    for name, ours in _MARKS.items():
-        check_ours(path / name, ours)
-    if (path / "config.json").exists():
+    began = (path / "config.json").exists()
+    if began:
         read_config(path)
-        return
-    for name in FILES:
-        if name not in ("episodes.csv", "failed.json"):
-            check_ours(path / name, never)
+    for name in ("failed.json", *COLUMNS) if began else FILES:
+        check_ours(path / name, COLUMNS.get(name, ()) if began or name == "episodes.csv" else ())
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as they will be read back."""
-    return {"format": FORMAT} | {name: _written(name, value) for name, value in settings.items()}
+    plain = {name: json.loads(json.dumps(each, default=partial(_told, name))) for name, each in settings.items()}
+    return {"format": FORMAT} | plain
 
 
-def _written(name: str, value: Any) -> Any:
-    """A setting as JSON holds it; a function (an encoder of the user's, say) is told by its name."""
-    if value is None or isinstance(value, (str, int, float)):
-        return json.loads(json.dumps(value))
-    if isinstance(value, Mapping):
-        return {str(key): _written(f"{name}.{key}", each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_written(f"{name}[{k}]", each) for k, each in enumerate(value)]
+def _told(name: str, value: Any) -> Any:
+    """What JSON does not have: NumPy's numbers, and functions (an encoder of the user's, say) by their names."""
     if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "biufU":
-        return _written(name, value.tolist())
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return dict(value)
     if callable(value):
-        told = value if hasattr(value, "__qualname__") else type(value)
-        return f"{told.__module__}.{told.__qualname__}"
-    raise invalid(name, "must be numbers, text, lists, dicts or a function, to be written to config.json", value,
+        named = value if hasattr(value, "__qualname__") else type(value)
+        return f"{named.__module__}.{named.__qualname__}"
+    raise invalid(name, "must be numbers, text, lists, dicts or functions, to be written to config.json", value,
                   "Pass one of these.")  # fmt: skip
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The config.json of a run folder, if it is one of ours and of this version."""
+    """The config.json of a run folder; refused if polaug did not write it, or another version did."""
     file = path / "config.json"
     try:
         config = dict(json.loads(file.read_text(encoding="utf-8")))
@@ -207,7 +237,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def run_path(out: Path, task: str, method: str, seed: int) -> Path:
-    """Where the run of this task, method and seed lives: inside `out`, whatever the names are."""
+    """Folder of the run of this task, method and seed. It is always inside `out`."""
     path = out / folder_name(task) / folder_name(method) / f"seed_{seed}"
     check_inside(path, out, "runs")
     return path
@@ -231,7 +261,12 @@ def versions() -> dict[str, str]:
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Whole or not at all."""
     text = f"{json.dumps(content, indent=1, sort_keys=True)}\n"
-    write_whole(path, lambda file: file.write(text.encode()))
+    safe_write(path, text.encode())
+
+
+def write_failure(path: Path, error: str, traceback: str) -> None:
+    """Say in a run folder why there will be no done.json."""
+    write_json(path / "failed.json", {"error": error, "traceback": traceback, "polaug": polaug.__version__})
 
 
 def write_files(path: Path, files: Mapping[str, bytes]) -> None:
@@ -240,8 +275,4 @@ def write_files(path: Path, files: Mapping[str, bytes]) -> None:
     for name in FILES:
         (path / name).unlink(missing_ok=True)
     for name in sorted(set(files) & set(FILES), key=FILES.index):
-        write_whole(path / name, partial(_content, files[name]))
-
-
-def _content(content: bytes, file: IO[bytes]) -> None:
-    file.write(content)
+        safe_write(path / name, files[name])

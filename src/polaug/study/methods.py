@@ -1,27 +1,31 @@
 """What is compared: a method is an algorithm, its hyperparameters and its augmentation, under one short name.
 
-ALGO[-tuned][+WHO[:TRANSFER]]: `ppo` has Stable-Baselines3's defaults, `-tuned` takes RL Baselines3 Zoo's settings, WHO
-is `pa` (our default), `pa-paper` (as printed) or any explorer. METHODS holds those with a line in `polaug list`. No
-agent is imported here; agents.py builds them.
+ALGO[-tuned|-strong][+WHO[:TRANSFER]]: `ppo` has Stable-Baselines3's defaults, `-tuned` takes RL Baselines3 Zoo's
+settings of the task, `-strong` one setting for all tasks that learns faster than the defaults. WHO is `pa` (our
+default), `pa-paper` (as printed) or any explorer. METHODS holds those with a line in `polaug list`. No agent is
+imported here; agents.py builds them.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import inspect
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import yaml
 from gymnasium import spaces
 
 from polaug.config import Augmentation
 from polaug.errors import InvalidInputError, PolaugError, UnsupportedSpaceError, invalid, unknown
-from polaug.exploration import METHODS as EXPLORERS
-from polaug.exploration import make_explorer
+from polaug.explorers import ALIASES, make_explorer
+from polaug.explorers import METHODS as EXPLORERS
 from polaug.study.tasks import Task
-from polaug.study.tuned import SOURCE, TUNED, tuned
 
 _ANY = (spaces.Discrete, spaces.Box, spaces.MultiDiscrete, spaces.MultiBinary)
 
@@ -33,8 +37,10 @@ class Algorithm:
     module: str
     cls: str
     actions: tuple[type[Any], ...]
+    bounded: int = 0
+    """Observations must be a vector with bounds of at most so many numbers; 0: of any kind."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """What it is always built with, in the vocabulary of tuned.py."""
+    """What it is always built with, in the vocabulary of hyperparameters.py."""
 
 
 ALGORITHMS: dict[str, Algorithm] = {
@@ -47,10 +53,56 @@ ALGORITHMS: dict[str, Algorithm] = {
     "qrdqn": Algorithm("sb3_contrib", "QRDQN", (spaces.Discrete,)),
     "trpo": Algorithm("sb3_contrib", "TRPO", _ANY),
     "tqc": Algorithm("sb3_contrib", "TQC", (spaces.Box,)),
-    "atta2c": Algorithm("polaug.baselines.atta2c", "AttA2C", _ANY, {"n_envs": 4, "curiosity": False}),
-    "atta2c-curious": Algorithm("polaug.baselines.atta2c", "AttA2C", _ANY, {"n_envs": 4, "curiosity": True}),
+    "crossq": Algorithm("sb3_contrib", "CrossQ", (spaces.Box,)),
+    "sarsa-tiles": Algorithm("polaug.baselines.tiles", "TileSarsa", (spaces.Discrete,), bounded=4),
+    "atta2c": Algorithm("polaug.baselines.atta2c", "AttA2C", _ANY, settings={"n_envs": 4, "curiosity": False}),
+    "atta2c-curious": Algorithm("polaug.baselines.atta2c", "AttA2C", _ANY, settings={"n_envs": 4, "curiosity": True}),
 }
-_BASELINES = ("atta2c", "atta2c-curious")  # whole agents: they are not augmented
+_REFERENCES = {
+    "atta2c": ("attention A2C of Reizinger and Szemenyei (2020), as in their public code",
+               "Reizinger and Szemenyei, ICASSP 2020"),
+    "atta2c-curious": ("attention A2C of Reizinger and Szemenyei (2020), with the intrinsic reward of their paper",
+                       "Reizinger and Szemenyei, ICASSP 2020"),
+    "crossq": ("CrossQ at sb3-contrib's defaults: batch normalisation in place of target networks",
+               "Bhatt et al., ICLR 2024; sb3-contrib's defaults"),
+    "sarsa-tiles": ("Sarsa(λ) with 16 tilings of 8 tiles per dimension, for small bounded observations",
+                    "Sutton and Barto, Reinforcement Learning, 2018, sections 10.1 and 12.7; tuned on MountainCar"),
+}  # fmt: skip
+"""Agents that are not augmented, for comparison: description and source of the settings."""
+
+
+SOURCE = "RL Baselines3 Zoo, hyperparams/{algo}.yml at 22e3ff2"
+TUNED: dict[str, dict[str, dict[str, Any]]] = yaml.safe_load(
+    Path(__file__).with_name("hyperparameters.yml").read_text("utf-8")
+)
+"""RL Baselines3 Zoo's settings, by algorithm and Gymnasium id."""
+
+STRONG: dict[str, dict[str, Any]] = {
+    "dqn": {
+        "n_steps": 3, "train_freq": 1, "gradient_steps": 1, "tau": 0.005, "target_update_interval": 1,
+        "learning_rate": 5e-4, "policy_kwargs": {"net_arch": [256, 256]},
+    },
+}  # fmt: skip
+"""One setting for all tasks. DQN: n-step returns of Rainbow (Hessel et al., 2018), soft target updates and an update at
+every step of DDPG (Lillicrap et al., 2016), the Zoo's network; the rate is the middle of those that the Zoo uses."""
+
+_LIKE = {"polaug/PaperMountainCar-v0": "MountainCar-v0"}  # the same car, another reward at the flag
+OURS = ("n_envs", "normalize", "noise", "device")
+"""Settings that are no parameters of an agent's class; hyperparameters.yml explains them."""
+
+
+def tuned(algo: str, env_id: str) -> dict[str, Any] | None:
+    """The Zoo's settings of an algorithm on an environment; None where it has none."""
+    found = TUNED.get(algo, {}).get(_LIKE.get(env_id, env_id))
+    return None if found is None else dict(found)
+
+
+def check_names(cls: type[Any], settings: Mapping[str, Any]) -> None:
+    """Refuse a hyperparameter that the class of the agent does not have; a typo gets the nearest one."""
+    known = [name for name in inspect.signature(cls).parameters if name not in ("policy", "env", "_init_setup_model")]
+    for name in settings:
+        if name not in (*known, *OURS):
+            raise unknown(f"hyperparameter of {cls.__name__}", name, {*known, *OURS})
 
 
 @dataclass(frozen=True)
@@ -65,26 +117,44 @@ class Method:
     """None is the plain agent."""
     source: str = ""
     """Where its settings come from."""
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    """Hyperparameters that hold on every task, in place of the algorithm's and the Zoo's."""
 
     def settings(self, task: Task) -> dict[str, Any]:
-        """Hyperparameters on `task`, as plain data; what is not named has the algorithm's default."""
+        """Hyperparameters on `task`, as plain data; all others have the algorithm's defaults."""
         found = tuned(self.algo, task.env_id) if self.tuned else {}
         if found is None:
             raise invalid(
                 "method", f"the Zoo has no tuned {self.algo} for {task.env_id}", self.name, f"Compare with {self.algo}."
             )
-        return dict(ALGORITHMS[self.algo].settings) | found
+        return dict(ALGORITHMS[self.algo].settings) | found | dict(self.overrides)
 
     def with_augmentation(self, **changes: Any) -> Method:
         """The same with other settings of its augmentation, which become part of its name."""
         if self.augmentation is None:
-            return _augmented(self.algo, self.tuned, "pa", "").with_augmentation(**changes)
+            return _augmented(self.algo, self.variant, "pa", "").with_augmentation(**changes)
         base = self.augmentation
         given = {name: value for name, value in changes.items() if value != getattr(base, name)}
         if not given:
             return self
-        words = ",".join(f"{key}={value}" for key, value in sorted(given.items()))
+        words = ",".join(f"{key}={getattr(value, '__qualname__', value)}" for key, value in sorted(given.items()))
         return dataclasses.replace(self, name=f"{self.name}[{words}]", augmentation=dataclasses.replace(base, **given))
+
+    def with_settings(self, **given: Any) -> Method:
+        """The same with other hyperparameters on every task, which become part of its name."""
+        if not given:
+            return self
+        from polaug.study.agents import agent_class  # torch comes with it: only where hyperparameters are given
+
+        check_names(agent_class(self.algo), given)
+        words = ",".join(f"{key}={value}" for key, value in sorted(given.items()))
+        return dataclasses.replace(self, name=f"{self.name}[{words}]", overrides={**self.overrides, **given})
+
+    @property
+    def variant(self) -> str:
+        """`-tuned`, `-strong` or nothing."""
+        strong = self.algo in STRONG and self.overrides == STRONG[self.algo]
+        return "-tuned" if self.tuned else "-strong" if strong else ""
 
     @property
     def pays(self) -> bool:
@@ -98,42 +168,53 @@ OWN_FEATURES = "docs/how-to/own-features.md"
 _OURS = "polaug"
 _PAPER = "Mahyari, Policy Augmentation, ICASSP 2021"
 _SB3 = "Stable-Baselines3's defaults"
+_STRONG = "polaug.study.methods.STRONG: Rainbow's n-step returns, DDPG's soft target updates, RL Zoo's network"
 _WHO = {
-    "pa": ("augmented by the committee, polaug's default", {}),
+    "pa": ("guided by polaug's default explorer", {}),
     "pa-paper": ("augmented as printed in the paper", {"explorer": "paper", "transfer": "as_published"}),
 }  # fmt: skip
 _PAID = {
-    "counting": "paid for rarely seen states (SimHash counts)",
-    "rnd": "paid for what a fixed random network finds new (RND)",
-    "icm": "paid for what it cannot predict (ICM)",
+    "counting": "with a bonus for rarely seen states (SimHash counts)",
+    "rnd": "with a bonus from random network distillation (RND)",
+    "icm": "with a bonus for prediction errors (ICM)",
 }
 
 
 def _listed() -> Iterable[Method]:
     for algo, algorithm in ALGORITHMS.items():
-        if algo in _BASELINES:
-            how = "intrinsic reward as their paper has it" if algo.endswith("curious") else "as their public code is"
-            yield Method(algo, algo, f"attention A2C of Reizinger and Szemenyei (2020), {how}",
-                         source="Reizinger and Szemenyei, ICASSP 2020")  # fmt: skip
+        if algo in _REFERENCES:
+            description, source = _REFERENCES[algo]
+            yield Method(algo, algo, description, source=source)
             continue
         yield Method(algo, algo, f"{algorithm.cls} at Stable-Baselines3's defaults", source=_SB3)
-        if any(known == algo for known, _ in TUNED):
+        if algo in TUNED:
             yield Method(f"{algo}-tuned", algo, f"{algorithm.cls} with RL Baselines3 Zoo's settings", tuned=True,
                          source=SOURCE.format(algo=algo))  # fmt: skip
-        yield _augmented(algo, False, "pa", "")
+        if algo in STRONG:
+            yield _strong(algo)
+        yield _augmented(algo, "", "pa", "")
         if algo in ("ppo", "dqn"):
-            yield _augmented(algo, False, "pa-paper", "")
+            yield _augmented(algo, "", "pa-paper", "")
         if algo == "ppo":
-            yield from (_augmented(algo, False, who, "") for who in _PAID)
+            yield from (_augmented(algo, "", who, "") for who in _PAID)
+            yield from (_augmented(algo, "-tuned", who, "") for who in ("rnd", "icm"))
 
 
-def _augmented(algo: str, is_tuned: bool, who: str, transfer: str) -> Method:
+def _strong(algo: str) -> Method:
+    how = "one setting for all tasks: n-step returns, an update every step, soft target updates, a wider network"
+    return Method(f"{algo}-strong", algo, f"{ALGORITHMS[algo].cls} with {how}", source=_STRONG, overrides=STRONG[algo])
+
+
+def _augmented(algo: str, variant: str, who: str, transfer: str) -> Method:
     how, options = _WHO.get(who, (_PAID.get(who, f"augmented by the explorer {who!r}"), {"explorer": who}))
-    name = f"{algo}{'-tuned' if is_tuned else ''}+{who}{f':{transfer}' if transfer else ''}"
+    name = f"{algo}{variant}+{who}{f':{transfer}' if transfer else ''}"
     given: dict[str, Any] = options | ({"transfer": transfer} if transfer else {})
     taught = f", taught by {transfer!r}" if transfer else ""
-    source = SOURCE.format(algo=algo) if is_tuned else _PAPER if who == "pa-paper" else _OURS
-    return Method(name, algo, f"{ALGORITHMS[algo].cls} {how}{taught}", is_tuned, Augmentation(**given), source)
+    own = _PAPER if who == "pa-paper" else _OURS
+    source = {"-tuned": SOURCE.format(algo=algo), "-strong": _STRONG}.get(variant, own)
+    settings = {"-tuned": "the Zoo's ", "-strong": "strong "}.get(variant, "")
+    return Method(name, algo, f"{settings}{ALGORITHMS[algo].cls} {how}{taught}", variant == "-tuned",
+                  Augmentation(**given), source, STRONG[algo] if variant == "-strong" else {})  # fmt: skip
 
 
 _ALL = "`polaug list`"
@@ -146,19 +227,27 @@ def method(name: str | Method) -> Method:
         return name
     if name in METHODS:
         return METHODS[name]
-    parts = re.fullmatch(r"(?P<algo>[a-z0-9]+)(?P<tuned>-tuned)?\+(?P<who>[\w\-]+)(:(?P<transfer>\w+))?", str(name))
-    plain = [algo for algo in ALGORITHMS if algo not in _BASELINES]
-    if parts is None or parts["algo"] not in plain:
+    words = r"(?P<algo>[a-z0-9]+)(?P<variant>-tuned|-strong)?\+(?P<who>[\w\-]+)(:(?P<transfer>\w+))?"
+    parts = re.fullmatch(words, str(name))
+    plain = [algo for algo in ALGORITHMS if algo not in _REFERENCES]
+    if parts is None or parts["algo"] not in plain or (parts["variant"] == "-strong" and parts["algo"] not in STRONG):
         raise unknown("method", name, METHODS, _ALL)
-    if parts["who"] not in (*_WHO, *_PAID, *EXPLORERS):
+    if parts["who"] not in (*_WHO, *_PAID, *EXPLORERS, *ALIASES):
         names = dict.fromkeys([*METHODS, *(f"{parts['algo']}+{who}" for who in (*_WHO, *EXPLORERS))])
         raise unknown("method", name, names, _ALL)
     if parts["transfer"]:
-        from polaug.transfer import METHODS as TRANSFERS  # torch comes with it: only for who asks
+        from polaug.coach.teaching import METHODS as TRANSFERS  # it imports torch
 
         if parts["transfer"] not in TRANSFERS:
             raise unknown("transfer", parts["transfer"], (*TRANSFERS, "auto"))
-    return _augmented(parts["algo"], bool(parts["tuned"]), parts["who"], parts["transfer"] or "")
+    return _augmented(parts["algo"], parts["variant"] or "", parts["who"], parts["transfer"] or "")
+
+
+def trained(config: Mapping[str, Any]) -> Method:
+    """The agent of a run, without its augmentation, by the run's config.json."""
+    settings = {name: value for name, value in config["settings"].items() if name != "augmentation"}
+    base = method(str(config["method"]).partition("[")[0])
+    return dataclasses.replace(base, overrides=settings, tuned=False, augmentation=None)
 
 
 def check_fit(found: Method, task: Task) -> None:
@@ -177,7 +266,9 @@ def check_fit(found: Method, task: Task) -> None:
         _check_sight(found, task, env.observation_space)
         if found.augmentation is None:
             return
-        explorer, options = found.augmentation.explorer, dict(found.augmentation.explorer_options)
+        explorer, options = found.augmentation.guide, {}
+        if explorer is None:
+            explorer, options = found.augmentation.explorer, dict(found.augmentation.explorer_options)
         if isinstance(explorer, str):
             make_explorer(explorer, env.observation_space, env.action_space, seed=0, **options)
         if found.augmentation.transfer not in ("auto", "as_published"):
@@ -193,20 +284,28 @@ def check_fit(found: Method, task: Task) -> None:
 
 
 def _check_sight(found: Method, task: Task, space: spaces.Space[Any]) -> None:
-    """Agents see numbers and categories; plain ones of Stable-Baselines3 also a Dict of them."""
+    """Agents see numbers and categories, those of Stable-Baselines3 also a Dict of them."""
     parts: list[spaces.Space[Any]] = [space]
-    if isinstance(space, spaces.Dict) and found.augmentation is None and found.algo not in _BASELINES:
+    if isinstance(space, spaces.Dict) and found.algo not in _REFERENCES:
         parts = list(space.spaces.values())
+    most = ALGORITHMS[found.algo].bounded
+    if most and not (isinstance(space, spaces.Box) and space.is_bounded() and np.prod(space.shape) <= most):
+        raise UnsupportedSpaceError(
+            f"method: {found.name} needs a vector of at most {most} numbers with bounds, and {task.name} has {space}. "
+            "Choose dqn."
+        )
     hidden = next((part for part in parts if not isinstance(part, _ANY)), None)
     if hidden is not None:
+        flat = hidden.is_np_flattenable  # graphs and sequences have no fixed length
+        how = "in gymnasium.wrappers.FlattenObservation" if flat else "so that it shows a few numbers"
         raise UnsupportedSpaceError(
             f"method: {found.name} cannot see the {type(hidden).__name__} observations of {task.name}. "
-            f"Wrap it in gymnasium.wrappers.FlattenObservation; see {OWN_FEATURES}."
+            f"Wrap it {how}; see {OWN_FEATURES}."
         )
 
 
 def unseen(who: str, task: Task, fault: UnsupportedSpaceError) -> UnsupportedSpaceError:
-    """The same for those who name a method and a task, and cannot pass a function: which task, and where to read on."""
+    """The error of a space that cannot be seen, for the command line: it names the task and a page of the docs."""
     rule, other, _ = str(fault).partition(". Instead, ")
     if not (other and rule.startswith("observation_space: ")):
         return fault if task.name in rule else UnsupportedSpaceError(f"{who} does not fit {task.name} ({fault})")
@@ -217,9 +316,9 @@ def unseen(who: str, task: Task, fault: UnsupportedSpaceError) -> UnsupportedSpa
 
 def _check_transfer(found: Method) -> None:
     """The way of teaching must be one for this kind of agent."""
-    from polaug.integrations.sb3.students import family_of
+    from polaug.coach.teaching import transfer_class
+    from polaug.sb3.pupils import family_of
     from polaug.study.agents import agent_class
-    from polaug.transfer import transfer_class
 
     assert found.augmentation is not None  # only augmented methods are taught
     transfer_class(found.augmentation.transfer, family_of(agent_class(found.algo)))

@@ -1,4 +1,4 @@
-"""Worker processes on this machine: each imports torch once, and then takes one cell after the other.
+"""Worker processes on this machine: they share one import of torch, and take one cell after the other.
 
 Workers are found out when they die, and die themselves with their parent. One thread each, so that they don't fight.
 """
@@ -9,6 +9,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 import traceback
@@ -17,17 +18,31 @@ from dataclasses import dataclass
 from multiprocessing import connection
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from polaug.errors import PolaugError
-from polaug.study.locking import TakenError
+from polaug.study.folder import TakenError
 from polaug.study.study import Cell, Study
-
-if TYPE_CHECKING:
-    from polaug.study.progress import Progress
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 _PATIENCE = 10.0  # seconds for a killed study's workers to notice that it is gone
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a run is."""
+
+    step: int
+    steps: int
+    episode: int
+    return_: float
+    """Of the last training episode; NaN before the first has ended."""
+    actor: str
+    """What drove it: agent or explorer."""
+    evaluation: float
+    """The agent's last deterministic mean; NaN before the first."""
+    solved_at: int | None = None
+    """The solved step, confirmed by 100 episodes; None: not yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +72,7 @@ def run_cell(
     while True:
         try:
             train(cell.task, cell.method, seed=cell.seed, out=out, save_model=study.save_models, progress=report,
+                  tensorboard=study.tensorboard, track=study.track,
                   **study.budget)  # type: ignore[arg-type]  # fmt: skip
         except KeyboardInterrupt:
             raise
@@ -86,9 +102,18 @@ def _work(pipe: Connection, study: Study, out: Path) -> None:
 
 
 def _follow(sentinel: int) -> None:
-    """Die with the parent, in the middle of a cell if need be: whoever resumes the study must find its folder free."""
+    """End with the parent, also in the middle of a cell: a study that is resumed must find its folder free."""
     connection.wait([sentinel])
     os._exit(1)
+
+
+def _context() -> Any:
+    """How workers start: forked from a server that has imported torch; elsewhere than on Linux a fork is not safe."""
+    if sys.platform != "linux":
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["polaug.study.train"])
+    return context
 
 
 class _Worker:
@@ -103,7 +128,7 @@ class _Worker:
 
 @contextlib.contextmanager
 def _quiet_start() -> Iterator[None]:
-    """Children inherit one thread each, and no interest in Ctrl-C even before they can say so."""
+    """Children inherit one thread each, and ignore Ctrl-C from their start."""
     before = {name: os.environ.get(name) for name in _THREADS}
     os.environ.update(dict.fromkeys(_THREADS, "1"))
     main = threading.current_thread() is threading.main_thread()
@@ -125,7 +150,7 @@ class Pool:
 
     def __init__(self, study: Study, out: Path, workers: int) -> None:
         self._study, self._out, self.size = study, out, workers
-        self._context = multiprocessing.get_context("spawn")
+        self._context = _context()
         self._workers: list[_Worker] = []
 
     @property
@@ -170,7 +195,7 @@ class Pool:
             yield Event("died", worker.cell, error=_cause(worker.process.exitcode))
 
     def close(self) -> None:
-        """End the workers, whatever they are doing."""
+        """End the workers at once."""
         for worker in self._workers:
             worker.process.terminate()
         for worker in self._workers:

@@ -1,4 +1,4 @@
-"""The same cells on a Ray cluster: the files of a run come back through the driver; no file system is shared.
+"""The same runs on a Ray cluster. The files of a run are sent through the driver; no shared file system is needed.
 
 Every machine needs the same polaug. A worker that dies is replaced, and its cell run again, by Ray itself.
 """
@@ -6,23 +6,22 @@ Every machine needs the same polaug. A worker that dies is replaced, and its cel
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import socket
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import polaug
 from polaug.errors import invalid
 from polaug.study.folder import write_files
-from polaug.study.pool import Event, run_cell
+from polaug.study.pool import Event, Progress, run_cell
 from polaug.study.study import Cell, Study
-
-if TYPE_CHECKING:
-    from polaug.study.progress import Progress
 
 _RETRIES = 2  # of a cell whose worker dies
 _REMEDY = "Start one with `ray start --head`, and pass the address that it prints."
@@ -50,7 +49,7 @@ def remote_cell(study: Study, cell: Cell, version: str, board: Any = None) -> tu
 
 
 class News:
-    """An actor: the last word of each cell under way."""
+    """An actor: the latest progress of each active cell."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[str, str, int], Progress] = {}
@@ -65,7 +64,7 @@ class News:
 
 
 class RayPool:
-    """Cells as Ray tasks of one CPU each; `workers` of them at once on a Ray started here, all CPUs of a cluster."""
+    """Cells as Ray tasks of one CPU each: `workers` at a time on a Ray started here, or all CPUs of a cluster."""
 
     def __init__(self, study: Study, out: Path, workers: int, address: str | None) -> None:
         ray = _ray()
@@ -73,6 +72,7 @@ class RayPool:
         self._own = not ray.is_initialized()
         if self._own:
             _start(ray, workers, address)
+        self._reaper = _reaper(ray) if self._own and address is None else None
         cores = max(1, int(ray.cluster_resources().get("CPU", 1)))
         self.size = min(workers, cores) if address is None else cores
         self._study = ray.put(study)
@@ -121,6 +121,17 @@ class RayPool:
         self._flying.clear()
         if self._own:
             self._ray.shutdown()
+        if self._reaper is not None:
+            self._reaper.communicate()  # closes its stdin: it ends what the shutdown has left
+
+
+def _reaper(ray: Any) -> subprocess.Popen[bytes] | None:
+    """Watches the Ray that was started here, for the case that its head or this process is killed."""
+    if sys.platform == "win32" or importlib.util.find_spec("psutil") is None:
+        return None
+    name = ray.get_runtime_context().get_session_name()
+    command = [sys.executable, "-I", str(Path(__file__).with_name("ray_reaper.py")), name]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
 
 
 def _start(ray: Any, workers: int, address: str | None) -> None:
@@ -145,7 +156,7 @@ def _start(ray: Any, workers: int, address: str | None) -> None:
 
 @contextlib.contextmanager
 def _kept(said: IO[bytes]) -> Iterator[None]:
-    """Keep in a file what is written to stderr: only there does Ray's core say why it is refused, once a second."""
+    """Redirect stderr to a file: Ray's core reports only there, once a second, why it is refused."""
     sys.stderr.flush()
     before = os.dup(2)
     os.dup2(said.fileno(), 2)

@@ -5,21 +5,32 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polaug.errors import StateError, invalid
 from polaug.state import State, load_state
+from polaug.study.maps import checked_maps
 
-FORMAT = 1
+FORMAT = 2
 """Of the run folder; a folder of another one is refused by name."""
+COLUMNS: dict[str, dict[str, type]] = {
+    "episodes.csv": {"episode": int, "step": int, "return": float, "length": int, "actor": str},
+    "evaluations.csv": {"step": int, "mean_return": float, "std_return": float},
+    "confirmations.csv": {"step": int, "mean_return": float, "std_return": float},
+    "clock.csv": {"step": int, "seconds": float},
+    "bonuses.csv": {"episode": int, "augmented_return": float},
+    "choices.csv": {"episode": int, "member": str},
+    "scalars.csv": {"step": int, "name": str, "value": float},
+}
+"""The columns of each file of a run and their types; a file is only there if it has rows, except episodes.csv."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +45,7 @@ class Episodes:
 
 @dataclass(frozen=True)
 class Evaluations:
-    """The agent alone, deterministic, on an environment of its own."""
+    """Returns of the deterministic agent alone: cheap evaluations, or confirmations by 100 episodes."""
 
     steps: NDArray[np.int64]
     means: NDArray[np.float64]
@@ -43,7 +54,7 @@ class Evaluations:
 
 @dataclass(frozen=True)
 class Clock:
-    """Seconds of training, evaluations and compilation left out, after so many steps."""
+    """Seconds of training, without evaluations and compilation, by steps."""
 
     steps: NDArray[np.int64]
     seconds: NDArray[np.float64]
@@ -58,12 +69,19 @@ class Run:
     done: dict[str, Any]
     episodes: Episodes
     evaluations: Evaluations | None = None
+    """A few episodes from fixed starts, often."""
+    confirmations: Evaluations | None = None
+    """100 episodes from fresh starts: at nominated steps, now and then after the solved one, and at the end."""
     clock: Clock | None = None
     bonuses: NDArray[np.float64] | None = None
     """Each episode's return with the bonus, for methods that pay one."""
     choices: tuple[str, ...] = ()
     """The committee's member that drove, per explorer episode."""
     maps: State | None = None
+    faults: tuple[str, ...] = ()
+    """What is damaged and was left out: the run counts without it."""
+    scalars: dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]] = field(default_factory=dict)
+    """Steps and values of what the agent logged, by name."""
 
     @property
     def task(self) -> str:
@@ -113,22 +131,39 @@ def find_runs(folder: str | os.PathLike[str]) -> list[Run]:
     return sorted(runs, key=lambda run: (run.task, run.method, run.seed, str(run.path)))
 
 
-def read_run(path: Path) -> Run:
-    """One finished run; what is damaged in it is named."""
+def run_folders(root: Path) -> list[Path]:
+    """All run folders in `root`, at any depth, finished or not; those that a link leads out of it are left out."""
+    home = root.resolve()
+    found = (file for file in root.rglob("config.json") if file.resolve().is_relative_to(home))
+    return sorted(file.parent for file in found)
+
+
+def read_run(path: Path, *, under_way: bool = False) -> Run:
+    """One finished run, or with `under_way` also an unfinished one. Damaged files raise an error that names them."""
     config = _object(path / "config.json", numbers=("seed", "threshold"))
-    done = _object(path / "done.json", numbers=("steps", "episodes", "seconds", "evaluation_seconds", "explorer_share"))
+    numbers = ("steps", "episodes", "seconds", "evaluation_seconds", "explorer_share")
+    begun = under_way and not (path / "done.json").exists()
+    done = {} if begun else _object(path / "done.json", numbers=numbers)
     if config.get("format", FORMAT) != FORMAT:
         raise StateError(
             f"run: {path / 'config.json'} has format {config['format']!r}, this version of polaug reads {FORMAT}. "
             "Read it with the version that wrote it, or choose another folder."
         )
-    run = Run(
-        path, config, done, _episodes(path), _optional(path, "evaluations.csv", _evaluations),
-        _optional(path, "clock.csv", _clock), _optional(path, "bonuses.csv", _bonuses),
-        _optional(path, "choices.csv", _choices) or (), _optional(path, "maps.npz", load_state),
+    tables = {name: _table(path / name) for name in COLUMNS if name == "episodes.csv" or (path / name).exists()}
+    _check_counts(path, done, tables)
+    maps, faults = _maps(path / "maps.npz")
+
+    def made(cls: Callable[..., Any], name: str, *columns: str) -> Any:
+        return cls(*(tables[name][column] for column in columns)) if name in tables else None
+
+    levels = ("step", "mean_return", "std_return")
+    return Run(
+        path, config, done, made(Episodes, "episodes.csv", "step", "return", "length", "actor"),
+        made(Evaluations, "evaluations.csv", *levels), made(Evaluations, "confirmations.csv", *levels),
+        made(Clock, "clock.csv", "step", "seconds"), made(np.asarray, "bonuses.csv", "augmented_return"),
+        made(tuple, "choices.csv", "member") or (), maps, faults,
+        _scalars(tables["scalars.csv"]) if "scalars.csv" in tables else {},
     )  # fmt: skip
-    _check_counts(run)
-    return run
 
 
 def _object(file: Path, numbers: tuple[str, ...]) -> dict[str, Any]:
@@ -145,91 +180,75 @@ def _object(file: Path, numbers: tuple[str, ...]) -> dict[str, Any]:
     return content
 
 
-def _check_counts(run: Run) -> None:
+def _check_counts(path: Path, done: Mapping[str, Any], tables: Mapping[str, Table]) -> None:
     """As many rows as done.json says: a file may have been cut off between two of them."""
-    found = {
-        "episodes.csv": len(run.episodes.steps), "choices.csv": len(run.choices),
-        "evaluations.csv": 0 if run.evaluations is None else len(run.evaluations.steps),
-        "clock.csv": 0 if run.clock is None else len(run.clock.steps),
-        "bonuses.csv": 0 if run.bonuses is None else len(run.bonuses),
-    }  # fmt: skip
-    told = run.done.get("rows", {"episodes.csv": run.done.get("episodes")})  # runs of before count episodes alone
+    told = done.get("rows", {"episodes.csv": done.get("episodes")})  # older versions counted episodes alone
     if not isinstance(told, dict):
-        raise _damaged(run.path / "done.json", StateError(f"rows is {told!r}, which is no count of each file"))
-    for name, rows in found.items():
+        raise _damaged(path / "done.json", StateError(f"rows is {told!r}, which is no count of each file"))
+    for name in COLUMNS:
+        rows = len(next(iter(tables[name].values()))) if name in tables else 0
         if told.get(name) not in (None, rows):
-            raise _damaged(run.path / name, StateError(f"of {told[name]} rows in done.json it has {rows}"))
+            raise _damaged(path / name, StateError(f"of {told[name]} rows in done.json it has {rows}"))
 
 
-def _episodes(path: Path) -> Episodes:
-    file = path / "episodes.csv"
-    columns = _columns(file, ("step", _whole), ("return", float), ("length", _whole), ("actor", str))
-    line = next((k for k, (one, other) in enumerate(pairwise([0, *columns[0]]), start=2) if other < one), None)
-    if line is not None:
-        raise _damaged(file, StateError("steps must not decrease"), f" at line {line}")
-    return Episodes(np.array(columns[0], np.int64), np.array(columns[1], float), np.array(columns[2], np.int64),
-                    tuple(columns[3]))  # fmt: skip
+def _scalars(table: Table) -> dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]]:
+    names = np.array(table["name"])
+    return {str(name): (table["step"][names == name], table["value"][names == name]) for name in np.unique(names)}
 
 
-def _evaluations(file: Path) -> Evaluations:
-    steps, means, stds = _columns(file, ("step", _whole), ("mean_return", float), ("std_return", float))
-    return Evaluations(np.array(steps, np.int64), np.array(means, float), np.array(stds, float))
+def _maps(file: Path) -> tuple[State | None, tuple[str, ...]]:
+    """The maps, or why they are left out: they are for the eye, and no result depends on them."""
+    if not file.exists():
+        return None, ()
+    try:
+        state = load_state(file)
+        return checked_maps(state) if state else {}, ()
+    except StateError as fault:
+        return None, (f"The maps of {file.parent} are left out: {fault}",)
 
 
-def _clock(file: Path) -> Clock:
-    steps, seconds = _columns(file, ("step", _whole), ("seconds", float))
-    return Clock(np.array(steps, np.int64), np.array(seconds, float))
+Table: TypeAlias = dict[str, Any]
+"""Columns by name: an array of numbers, or a tuple of text."""
 
 
-def _bonuses(file: Path) -> NDArray[np.float64]:
-    return np.array(_columns(file, ("augmented_return", float))[0], float)
-
-
-def _choices(file: Path) -> tuple[str, ...]:
-    return tuple(_columns(file, ("member", str))[0])
-
-
-def _optional(path: Path, name: str, read: Callable[[Path], Any]) -> Any:
-    return read(path / name) if (path / name).exists() else None
-
-
-def _columns(file: Path, *wanted: tuple[str, Callable[[str], Any]]) -> list[list[Any]]:
-    """The wanted columns of a CSV file, each cell converted; a half-written row is named by its line."""
-    line = 1
-    columns: list[list[Any]] = [[] for _ in wanted]
+def _table(file: Path) -> Table:
+    """A CSV file of a run, each cell converted; a half-written row is named by its line."""
+    kinds, line = COLUMNS[file.name], 1
+    columns: dict[str, list[Any]] = {name: [] for name in kinds}
     try:
         text = file.read_bytes().decode()
         rows = csv.DictReader(io.StringIO(text, newline=""))
-        lacking = [name for name, _ in wanted if name not in (rows.fieldnames or ())]
+        lacking = [name for name in kinds if name not in (rows.fieldnames or ())]
         if lacking:
             raise StateError(f"there is no column {lacking[0]!r}")
         for row in rows:
             line += 1
             if None in row or None in row.values():  # how DictReader tells too many and too few
                 raise StateError("the row has another length than the first")
-            for column, (name, convert) in zip(columns, wanted, strict=True):
-                column.append(_converted(name, row[name], convert))
-        if not text.endswith("\n"):  # of a last column nobody can tell that it was cut off
+            for name, kind in kinds.items():
+                columns[name].append(_converted(name, row[name], kind))
+        if not text.endswith("\n"):  # the last column may have been cut off
             raise StateError("the row does not end")
     except (OSError, ValueError, csv.Error) as fault:
         raise _damaged(file, fault, f" at line {line}") from fault
-    return columns
+    falls = np.flatnonzero(np.diff(columns.get("step", [])) < 0)
+    if len(falls):
+        raise _damaged(file, StateError("steps must not decrease"), f" at line {falls[0] + 3}")
+    arrays: dict[type, Callable[[list[Any]], Any]] = {
+        int: lambda values: np.array(values, np.int64), float: lambda values: np.array(values, float), str: tuple,
+    }  # fmt: skip
+    return {name: arrays[kind](columns[name]) for name, kind in kinds.items()}
 
 
-def _converted(name: str, text: str, convert: Callable[[str], Any]) -> Any:
+def _converted(name: str, text: str, kind: type) -> Any:
     try:
-        return convert(text)
-    except StateError:
-        raise
+        value = kind(text)
     except ValueError as fault:
-        raise StateError(f"{name} is {text!r}, which is no {'whole ' * (convert is _whole)}number") from fault
-
-
-def _whole(text: str) -> int:
-    """A number of steps, which an array can hold."""
-    value = int(text)
-    if not 0 <= value < 2**63:
-        raise StateError(f"{value} is no number of steps")
+        raise StateError(f"{name} is {text!r}, which is no {'whole ' * (kind is int)}number") from fault
+    if kind is float and not math.isfinite(value):
+        raise StateError(f"{name} is {text!r}, and not finite")
+    if kind is int and not 0 <= value < 2**63:
+        raise StateError(f"{value} is no number of steps")  # an array can hold no larger one
     return value
 
 

@@ -1,4 +1,4 @@
-"""Runs the cells of a study, here or on Ray, and survives: what is finished is neither lost nor done again.
+"""Runs the cells of a study on this machine or on Ray. Finished runs are neither lost nor repeated.
 
 Run folders are the only memory. A cell with a done.json is finished, any other is run, so resuming is starting again.
 """
@@ -6,52 +6,27 @@ Run folders are the only memory. A cell with a done.json is finished, any other 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from polaug.checks import choice, whole
 from polaug.errors import PolaugError, invalid
-from polaug.study.board import Board
-from polaug.study.folder import finished, write_json
-from polaug.study.locking import lock
-from polaug.study.pool import Event, Pool
+from polaug.study.folder import finished, locked, write_failure
+from polaug.study.pool import Event, Pool, Progress
 from polaug.study.results import read_run
 from polaug.study.study import Cell, Study, enter, entry, run_settings
-from polaug.study.summary import check_finite
+
+if TYPE_CHECKING:
+    from polaug.study.ray_backend import RayPool
 
 BACKENDS = ("local", "ray")
+Watcher: TypeAlias = "Callable[[Board, Event | None], None]"
+"""Called when something happened, and with None when half a second went by."""
 _TRIES = 2  # of a cell whose worker dies
 _TICK = 0.5  # seconds between looks at the board
-
-
-class Backend(Protocol):
-    """Who does the work: the pool of this machine, or a cluster."""
-
-    size: int
-    """How many cells run at once."""
-
-    @property
-    def free(self) -> int:
-        """How many cells may be submitted now."""
-
-    def submit(self, cell: Cell) -> None:
-        """Start a cell."""
-
-    def events(self, timeout: float) -> Iterator[Event]:
-        """News since the last call."""
-
-    def close(self) -> None:
-        """Stop everything."""
-
-
-class Watcher(Protocol):
-    """Who is told, for example a table on the screen."""
-
-    def __call__(self, board: Board, event: Event | None) -> None:
-        """Something happened (`event`), or half a second went by (None)."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +75,8 @@ def run_study(
     with _claimed(folder):
         content, cells = entry(study, folder), study.cells()
         reused = [cell for cell in cells if _finished(study, cell, folder)]
-        check_finite(read_run(cell.path(folder)) for cell in reused)  # refused now, not when the others have run
+        for cell in reused:
+            read_run(cell.path(folder))  # a damaged one is refused now, not when the others have run
         board = Board(cells, reused, workers)
         failures: list[Failure] = []
         if not board.waiting:
@@ -109,7 +85,7 @@ def run_study(
             pool = _pool(study, folder, board, backend, address)
             board.workers = pool.size  # a cluster may have fewer than were asked for, or more
             try:
-                enter(content, folder)  # nothing refuses any more, so that what is written will be run
+                enter(content, folder)  # after all checks, so that study.json lists only what will run
                 failures = _drive(pool, board, folder, progress)
             finally:
                 pool.close()
@@ -117,7 +93,7 @@ def run_study(
     return StudyOutcome(folder, ran, tuple(reused), tuple(failures), time.monotonic() - started, study.skipped)
 
 
-def _pool(study: Study, out: Path, board: Board, backend: str, address: str | None) -> Backend:
+def _pool(study: Study, out: Path, board: Board, backend: str, address: str | None) -> Pool | RayPool:
     if backend == "ray":
         from polaug.study.ray_backend import RayPool
 
@@ -125,7 +101,9 @@ def _pool(study: Study, out: Path, board: Board, backend: str, address: str | No
     return Pool(study, out, min(board.workers, len(board.waiting)))
 
 
-def _drive(pool: Backend, board: Board, out: Path, watch: Watcher | None) -> list[Failure]:
+def _drive(
+    pool: Pool | RayPool, board: Board, out: Path, watch: Callable[[Board, Event | None], None] | None
+) -> list[Failure]:
     tries: dict[tuple[str, str, int], int] = {}
     failures: list[Failure] = []
     while board.waiting or board.running:
@@ -149,11 +127,11 @@ def _drive(pool: Backend, board: Board, out: Path, watch: Watcher | None) -> lis
 
 
 def _note(event: Event, out: Path) -> None:
-    """A worker that died could not say so itself."""
+    """Report a worker that died."""
     path = event.cell.path(out)
     if not (path / "failed.json").exists():
         path.mkdir(parents=True, exist_ok=True)
-        write_json(path / "failed.json", {"error": event.error, "traceback": event.traceback})
+        write_failure(path, event.error, event.traceback)
 
 
 def _finished(study: Study, cell: Cell, out: Path) -> bool:
@@ -168,8 +146,7 @@ def _claimed(out: Path) -> Iterator[None]:
         raise invalid("out", "must be a folder", str(out), "Choose another name.")
     new = not out.exists()
     out.mkdir(parents=True, exist_ok=True)
-    with (out / ".lock").open("a") as file:
-        lock(file, out)
+    with locked(out):
         try:
             yield
         except PolaugError:
@@ -177,3 +154,56 @@ def _claimed(out: Path) -> Iterator[None]:
                 (out / ".lock").unlink()
                 out.rmdir()
             raise
+
+
+@dataclass
+class Running:
+    """An active cell."""
+
+    cell: Cell
+    since: float = field(default_factory=time.monotonic)
+    progress: Progress | None = None
+    seconds: float = 0.0
+    """How long it took, once it is done."""
+
+    @property
+    def share(self) -> float:
+        """How much of it is done, 0 to 1."""
+        return 0.0 if self.progress is None else min(1.0, self.progress.step / max(self.progress.steps, 1))
+
+
+class Board:
+    """The state of a study that is running."""
+
+    def __init__(self, cells: Sequence[Cell], finished: Sequence[Cell], workers: int) -> None:
+        gone = {cell.key for cell in finished}
+        self.total, self.reused, self.workers = len(cells), len(finished), workers
+        self.waiting = [cell for cell in cells if cell.key not in gone]
+        self.work = max(1, len(self.waiting))
+        """Cells that are run in this session."""
+        self.running: dict[tuple[str, str, int], Running] = {}
+        self.done: list[Running] = []
+        self.failed: list[tuple[Cell, str]] = []
+
+    def start_next(self) -> Cell:
+        """The next cell: seed by seed, so that a study cut short is a smaller study."""
+        cell = self.waiting.pop(0)
+        self.running[cell.key] = Running(cell)
+        return cell
+
+    def take(self, event: Event, again: bool = False) -> None:
+        """Note an event; `again`: its cell goes back to the waiting ones."""
+        run = self.running[event.cell.key]
+        if event.kind == "started":
+            run.since = time.monotonic()  # loading torch is not part of the run
+        elif event.kind == "progress":
+            run.progress = event.progress
+        else:
+            del self.running[event.cell.key]
+            if event.kind == "done":
+                run.seconds = time.monotonic() - run.since
+                self.done.append(run)
+            elif again:
+                self.waiting.insert(0, event.cell)
+            else:
+                self.failed.append((event.cell, event.error))

@@ -1,14 +1,17 @@
-"""Statistics of a few seeds: interquartile means, stratified bootstrap intervals, who is better. Arrays in and out.
+"""Statistics of a few seeds: interquartile means, bootstrap intervals, probability of improvement, censored times.
 
-Scores are (seeds,) for one task, (seeds, tasks), or a list of NumPy arrays, one of seeds per task, where tasks have
-different numbers of them. Intervals are percentile bootstraps in which every task keeps its own seeds; that of who is
-better is Newcombe's. Fewer than LEAST_RUNS runs of a task say too little about others: their interval is (nan, nan).
-Times that a run may never reach are in survival.py.
+Scores are (seeds,) for one task, or a list of arrays, one of seeds for each task. Intervals are percentile bootstraps
+in which every task keeps its own seeds; that of the probability of improvement is Newcombe's. Fewer than LEAST_RUNS
+runs of a task say too little about others: their interval is (nan, nan).
+
+Times that a run may never reach are censored, neither dropped nor called solved: a run gives a time and whether the
+threshold was `reached` then; if not, the time is how long was looked. Medians are Kaplan and Meier's, their intervals
+bootstraps (Efron, 1981). `inf` means beyond what was observed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import comb
 from typing import Any, NamedTuple
 
@@ -17,19 +20,17 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from polaug.checks import choice, whole
 from polaug.errors import invalid
+from polaug.streams import stream
 
 FloatArray = NDArray[np.float64]
-Statistic = Callable[..., Any]
-"""Reduces `axis` of an array, as np.mean, np.median and `interquartile_mean` do."""
-Scores = ArrayLike | Sequence[FloatArray]
+Band = tuple[FloatArray, FloatArray, FloatArray]
+"""Value, low and high of several numbers."""
 
 REPETITIONS = 2000
 LEVEL = 0.95
 LEAST_RUNS = 5
 """Fewer runs of a method on a task have no interval: nominal 95% from 2, 3, 4 runs hold 50, 75, 85% of the time."""
-_CHUNK = 4_000_000  # numbers held at a time while curves are resampled
 
 
 class Estimate(NamedTuple):
@@ -40,64 +41,50 @@ class Estimate(NamedTuple):
     high: float
 
 
+# -- scores -----------------------------------------------------------------------------------------------------------
+
+
 def interquartile_mean(x: ArrayLike, axis: int | None = None) -> Any:
-    """The mean of the middle half: a quarter of the values, rounded down, is cut off at each end."""
-    values = finite_array("x", x)
+    """The mean of the middle half: a quarter of the values, rounded down, is cut off at each end.
+
+    Values may be infinite, such as times of what never happened.
+    """
+    values = np.asarray(x, dtype=np.float64)
     if axis is None:
         values, axis = values.ravel(), 0
     ordered = np.sort(values, axis=axis)
     n = ordered.shape[axis]
-    middle = np.take(ordered, range(n // 4, n - n // 4), axis=axis)
-    return middle.mean(axis=axis)
+    return np.take(ordered, range(n // 4, n - n // 4), axis=axis).mean(axis=axis)
 
 
-def bootstrap_interval(
-    scores: Scores,
-    statistic: Statistic = interquartile_mean,
-    *,
-    repetitions: int = REPETITIONS,
-    seed: int = 0,
-    level: float = LEVEL,
-) -> tuple[float, float]:
-    """The interval of `statistic` over all runs, when each task's seeds are drawn again with replacement."""
-    strata = stratified("scores", scores)
-    rng = generator(repetitions, seed)
-    if not enough(level, *strata):
-        return np.nan, np.nan
-    drawn = np.concatenate([resampled(each, rng, repetitions) for each in strata], axis=1)
-    return percentiles(statistic(drawn, axis=1), level)
-
-
-def estimate(scores: Scores, statistic: Statistic = interquartile_mean, **options: Any) -> Estimate:
-    """`statistic` over all runs with its `bootstrap_interval`."""
-    value = statistic(np.concatenate(stratified("scores", scores)), axis=0)
-    return Estimate(float(value), *bootstrap_interval(scores, statistic, **options))
-
-
-def difference(
-    x: Scores,
-    y: Scores,
-    statistic: Statistic = interquartile_mean,
-    *,
-    repetitions: int = REPETITIONS,
-    seed: int = 0,
-    level: float = LEVEL,
-) -> Estimate:
-    """`statistic` of x minus that of y; both are resampled, independently, and may have different numbers of seeds."""
-    strata_x, strata_y = _same_tasks(x, y)
-    rng = generator(repetitions, seed)
-    value = float(statistic(np.concatenate(strata_x), axis=0) - statistic(np.concatenate(strata_y), axis=0))
-    if not enough(level, *strata_x, *strata_y):
-        return Estimate(value, np.nan, np.nan)
-    drawn_x, drawn_y = (
-        np.concatenate([resampled(each, rng, repetitions) for each in strata], axis=1)
-        for strata in (strata_x, strata_y)
+def estimate(scores: ArrayLike | Sequence[FloatArray], *, repetitions: int = REPETITIONS) -> Estimate:
+    """Interquartile mean over all runs."""
+    strata = _strata(scores)
+    value = float(interquartile_mean(np.concatenate(strata)))
+    return Estimate(
+        value, *_percentiles(_means(_generator(), strata, repetitions)) if _enough(*strata) else (np.nan, np.nan)
     )
-    return Estimate(value, *percentiles(statistic(drawn_x, axis=1) - statistic(drawn_y, axis=1), level))
+
+
+def difference(x: ArrayLike, y: ArrayLike, *, repetitions: int = REPETITIONS) -> Estimate:
+    """The interquartile mean of x minus that of y, which may have different numbers of seeds."""
+    mine, theirs = _numbers("x", x), _numbers("y", y)
+    value = float(interquartile_mean(mine) - interquartile_mean(theirs))
+    if not _enough(mine, theirs):
+        return Estimate(value, np.nan, np.nan)
+    rng = _generator()
+    return Estimate(value, *_percentiles(_means(rng, [mine], repetitions) - _means(rng, [theirs], repetitions)))
+
+
+def _means(rng: np.random.Generator, strata: Sequence[FloatArray], repetitions: int) -> FloatArray:
+    """Interquartile means (repetitions, ...) of runs (seeds, ...) drawn again, each task's from its own."""
+    drawn = [each[rng.integers(len(each), size=(repetitions, len(each)))] for each in strata]
+    means: FloatArray = interquartile_mean(np.concatenate(drawn, axis=1), axis=1)
+    return means
 
 
 def verdict(gap: Estimate, seeds: tuple[int, int], margin: float = 0.0) -> str:
-    """What a difference allows to say: better, worse, not worse (by more than `margin`), or unclear.
+    """Verdict on a difference: better, worse, not worse (by more than `margin`), or unclear.
 
     "Not worse" needs evidence: the whole interval must lie above −margin. So do seeds: with so few that even an exact
     permutation test of the most extreme outcome could not reach 5% (three against three), everything is unclear.
@@ -111,50 +98,40 @@ def verdict(gap: Estimate, seeds: tuple[int, int], margin: float = 0.0) -> str:
     return "not worse" if gap.low >= -margin else "unclear"  # nan compares false
 
 
-def curve(
-    values: ArrayLike,
-    kind: str = "iqm",
-    *,
-    repetitions: int = REPETITIONS,
-    seed: int = 0,
-    level: float = LEVEL,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Centre, low and high (points,) of curves (seeds, points); intervals hold point by point, not for whole curves."""
-    statistic: Statistic = np.mean if choice("kind", kind, ("iqm", "mean")) == "mean" else interquartile_mean
-    rows = finite_array("values", values)
-    if rows.ndim != 2:
-        raise invalid("values", "must be (seeds, points)", rows, "Stack one row per seed.")
-    centre = np.asarray(statistic(rows, axis=0), dtype=np.float64)
-    if not enough(level, rows):
-        unknown = np.full(len(centre), np.nan)
-        return centre, unknown, unknown.copy()
-    drawn = generator(repetitions, seed).integers(len(rows), size=(repetitions, len(rows)))
-    width = max(1, _CHUNK // drawn.size)
-    parts = [
-        percentiles_along(statistic(rows[drawn, start : start + width], axis=1), level)
-        for start in range(0, rows.shape[1], width)
-    ]
-    low, high = (np.concatenate(side) for side in zip(*parts, strict=True))
-    return centre, low, high
+def curve(values: FloatArray, *, repetitions: int = REPETITIONS) -> Band:
+    """Interquartile means (points,) of curves (seeds, points); intervals hold point by point."""
+    centre = interquartile_mean(values, axis=0)
+    return (centre, *(_ends(_means(_generator(), [values], repetitions)) if _enough(values) else _unknown(centre)))
 
 
-def probability_of_improvement(x: Scores, y: Scores, *, level: float = LEVEL) -> Estimate:
-    """The probability that a run of x beats a run of y on the same task, averaged over tasks; a tie counts half.
+def performance_profile(scores: Sequence[FloatArray], taus: FloatArray, *, repetitions: int = REPETITIONS) -> Band:
+    """The share of runs that score above each τ."""
+    above = [_numbers("scores", each)[:, None] > taus for each in scores]
+    centre = np.concatenate(above).mean(axis=0)
+    if not _enough(*above):
+        return (centre, *_unknown(centre))
+    rng = _generator()
+    counts = np.sum([_draws(rng, len(each), repetitions) @ each for each in above], axis=0)
+    return (centre, *_ends(counts / sum(map(len, above))))
+
+
+def probability_of_improvement(x: ArrayLike, y: ArrayLike) -> Estimate:
+    """The probability that a run of x beats a run of y; a tie counts half.
 
     Its interval is Newcombe's (2006, method 5): all θ that are less than z standard errors away from what was seen,
     with the standard error that θ itself implies. Unlike a bootstrap it has a width where every run of x beats every
-    run of y. Of several tasks the variances add up as if all of them had the same θ, which errs on the wide side.
+    run of y.
     """
-    strata_x, strata_y = _same_tasks(x, y)
-    pairs = list(zip(strata_x, strata_y, strict=True))
-    value = float(np.mean([((a[:, None] > b) + 0.5 * (a[:, None] == b)).mean() for a, b in pairs]))
-    if not enough(level, *strata_x, *strata_y):
+    mine, theirs = _numbers("x", x), _numbers("y", y)
+    n, m = len(mine), len(theirs)
+    value = float(((mine[:, None] > theirs) + 0.5 * (mine[:, None] == theirs)).mean())
+    if not _enough(mine, theirs):
         return Estimate(value, np.nan, np.nan)
-    z = float(norm.ppf(0.5 + level / 2.0))
+    z, more = float(norm.ppf(0.5 + LEVEL / 2.0)), (n + m) / 2.0 - 1.0
 
     def excess(theta: float) -> float:
-        variance = sum(_win_variance(theta, len(a), len(b)) for a, b in pairs) / len(pairs) ** 2
-        return (theta - value) ** 2 - z**2 * float(variance)
+        spread = 1.0 + more * ((1.0 - theta) / (2.0 - theta) + theta / (1.0 + theta))
+        return (theta - value) ** 2 - z**2 * theta * (1.0 - theta) / (n * m) * spread
 
     inner = min(max(value, 1e-9), 1.0 - 1e-9)  # at 0 and 1 there is no variance, and so no change of sign
     low = 0.0 if value == 0.0 else float(brentq(excess, 0.0, inner))
@@ -162,95 +139,123 @@ def probability_of_improvement(x: Scores, y: Scores, *, level: float = LEVEL) ->
     return Estimate(value, low, high)
 
 
-def _win_variance(theta: float, n: int, m: int) -> float:
-    """Of the share of pairs that n runs win against m, if a run wins with probability θ."""
-    more = (n + m) / 2.0 - 1.0
-    return theta * (1.0 - theta) / (n * m) * (1.0 + more * ((1.0 - theta) / (2.0 - theta) + theta / (1.0 + theta)))
+# -- times ------------------------------------------------------------------------------------------------------------
 
 
-def performance_profile(
-    scores: Scores, taus: ArrayLike, *, repetitions: int = REPETITIONS, seed: int = 0, level: float = LEVEL
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The share of runs that score above each τ, averaged over tasks: centre, low and high (taus,)."""
-    strata, limits = stratified("scores", scores), finite_array("taus", taus).ravel()
-    rng = generator(repetitions, seed)
-    above = [each[:, None] > limits for each in strata]
-    centre = np.mean([each.mean(axis=0) for each in above], axis=0)
-    if not enough(level, *strata):
-        unknown = np.full(len(limits), np.nan)
-        return centre, unknown, unknown.copy()
-    samples = np.mean([shares(len(each), rng, repetitions) @ each for each in above], axis=0)
-    return (centre, *percentiles_along(samples, level))
+def censored_median(times: ArrayLike, reached: ArrayLike, *, repetitions: int = REPETITIONS) -> Estimate:
+    """Kaplan–Meier median, `inf` unless more than half of the runs reach the threshold, with its interval.
+
+    If no run was cut off before the slowest success, this is the plain median with "never" as infinity.
+    """
+    clock, events = _runs(times, reached)
+    value = median_time(clock, events)
+    if not _enough(clock):
+        return Estimate(value, np.nan, np.nan)
+    return Estimate(value, *_percentiles(_medians(clock, events, _draws(_generator(), len(clock), repetitions))))
 
 
-# -- shared with survival.py ------------------------------------------------------------------------------------------
+def median_time(times: ArrayLike, reached: ArrayLike) -> float:
+    """`censored_median` without its interval."""
+    clock, events = _runs(times, reached)
+    return float(_medians(clock, events, np.ones((1, len(clock)), dtype=np.int64))[0])
 
 
-def finite_array(name: str, values: Any) -> FloatArray:
-    """`values` as a non-empty array of finite numbers."""
+def speed_up(
+    times_a: ArrayLike,
+    reached_a: ArrayLike,
+    times_b: ArrayLike,
+    reached_b: ArrayLike,
+    *,
+    repetitions: int = REPETITIONS,
+) -> Estimate:
+    """How many times as many steps b needs as a: the ratio of their censored medians, with its interval.
+
+    `inf`: b's median lies beyond its budget, and all that can be said is *at least* `low`. `0`: a's does, *at most*
+    `high`. `nan`: both do. For the limits a median beyond the budget is somewhere between the budget and infinity.
+    """
+    a, b = _runs(times_a, reached_a), _runs(times_b, reached_b)
+    mine, theirs = median_time(*a), median_time(*b)
+    value = np.nan if np.isinf(mine) and np.isinf(theirs) else theirs / mine
+    if not _enough(a[0], b[0]):
+        return Estimate(value, np.nan, np.nan)
+    rng = _generator()
+    samples_a, samples_b = (_medians(*each, _draws(rng, len(each[0]), repetitions)) for each in (a, b))
+    least = np.minimum(samples_b, b[0].max()) / samples_a
+    most = samples_b / np.minimum(samples_a, a[0].max())
+    return Estimate(value, _percentiles(least)[0], _percentiles(most)[1])
+
+
+def _medians(times: FloatArray, reached: NDArray[np.bool_], weights: NDArray[np.int64]) -> FloatArray:
+    """(B,) medians of B samples of the runs with `weights` (B, n).
+
+    S(t) = Π (1 − dⱼ/nⱼ) after each distinct success; the median is where it first falls below ½, half-way along a step
+    at exactly ½, like the plain median. A run cut off at the time of another's success was still at risk then.
+    """
+    at = np.unique(times[reached])
+    deaths = weights @ ((times[:, None] == at) & reached[:, None])
+    at_risk = weights @ (times[:, None] >= at)
+    survival = np.cumprod(1.0 - deaths / np.maximum(at_risk, 1), axis=1)
+    survival, later = np.append(survival, np.zeros((len(survival), 1)), axis=1), np.append(at, np.inf)
+    first, last = ((survival < 0.5 + margin).argmax(axis=1) for margin in (1e-9, -1e-9))
+    return np.asarray(0.5 * (later[first] + later[last]))
+
+
+# -- parts ------------------------------------------------------------------------------------------------------------
+
+
+def _numbers(name: str, values: Any) -> FloatArray:
+    """`values` as a row of finite numbers, of which there is at least one."""
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise invalid(name, "must be an array of numbers", values, "Pass one number per run.") from None
-    if array.ndim == 0 or array.size == 0:
-        raise invalid(name, "must hold at least one number", values, "Pass one number per run.")
-    if not np.isfinite(array).all():
-        at = tuple(int(k) for k in np.argwhere(~np.isfinite(array))[0])
+        array = np.empty(0)
+    if array.ndim != 1 or not array.size or not np.isfinite(array).all():
         remedy = "Leave out runs that failed, and say so; never average over NaN."
-        raise invalid(name, f"entry {at} must be finite", float(array[at]), remedy)
+        raise invalid(name, "must be one finite number per run", values, remedy)
     return array
 
 
-def stratified(name: str, scores: Any) -> list[FloatArray]:
+def _strata(scores: Any) -> list[FloatArray]:
     """One array of seeds per task."""
-    if isinstance(scores, (list, tuple)) and scores and all(isinstance(each, np.ndarray) for each in scores):
-        return [finite_array(name, each).ravel() for each in scores]  # nested lists are a matrix, by rows
-    array = finite_array(name, scores)
-    if array.ndim > 2:
-        raise invalid(name, "must be (seeds,) or (seeds, tasks)", array, "Reduce each run to one score.")
-    return [array] if array.ndim == 1 else list(array.T)
+    several = isinstance(scores, list) and scores and isinstance(scores[0], np.ndarray)
+    return [_numbers("scores", each) for each in (scores if several else [scores])]
 
 
-def generator(repetitions: int, seed: int) -> np.random.Generator:
-    """The generator of one bootstrap: the same seed, the same interval."""
-    whole("repetitions", repetitions, 1)
-    return np.random.default_rng(whole("seed", seed, 0))
+def _runs(times: ArrayLike, reached: ArrayLike) -> tuple[FloatArray, NDArray[np.bool_]]:
+    clock, events = _numbers("times", times), np.asarray(reached)
+    if (clock <= 0).any() or events.shape != clock.shape or events.dtype.kind != "b":
+        rule = "must be one positive number per run, with a truth value each"
+        raise invalid("times", rule, clock, "Count steps from 1, and pass a bool array.")
+    return clock, events
 
 
-def enough(level: float, *strata: FloatArray) -> bool:
+def _enough(*strata: NDArray[Any]) -> bool:
     """Whether each of the samples is large enough for an interval."""
-    if not 0.0 < level < 1.0:
-        raise invalid("level", "must lie between 0 and 1", level, "Pass for example 0.95.")
     return min(map(len, strata)) >= LEAST_RUNS
 
 
-def resampled(values: FloatArray, rng: np.random.Generator, repetitions: int) -> FloatArray:
-    """(repetitions, n) values drawn with replacement."""
-    return np.asarray(values[rng.integers(len(values), size=(repetitions, len(values)))])
+def _unknown(centre: FloatArray) -> tuple[FloatArray, FloatArray]:
+    return np.full(len(centre), np.nan), np.full(len(centre), np.nan)
 
 
-def shares(n: int, rng: np.random.Generator, repetitions: int) -> FloatArray:
-    """(repetitions, n): the share of each of n runs in a sample drawn with replacement."""
-    return rng.multinomial(n, np.full(n, 1.0 / n), size=repetitions) / n
+def _generator() -> np.random.Generator:
+    """The same draws, and so the same interval, every time."""
+    return stream(0, "statistics")
 
 
-def percentiles(samples: FloatArray, level: float) -> tuple[float, float]:
-    """The interval that holds `level` of the samples."""
-    low, high = percentiles_along(np.asarray(samples)[:, None], level)
+def _draws(rng: np.random.Generator, n: int, repetitions: int) -> NDArray[np.int64]:
+    """(repetitions, n): how often each of n runs is in a sample drawn with replacement."""
+    return rng.multinomial(n, np.full(n, 1.0 / n), size=repetitions)
+
+
+def _percentiles(samples: FloatArray) -> tuple[float, float]:
+    """The interval that holds LEVEL of the samples."""
+    low, high = _ends(samples[:, None])
     return float(low[0]), float(high[0])
 
 
-def percentiles_along(samples: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
-    """`percentiles` of each column; ranks are rounded outwards and not interpolated, so that infinities survive."""
-    tail, last = (1.0 - level) / 2.0, len(samples) - 1
-    low, high = int(np.floor(tail * last)), int(np.ceil((1.0 - tail) * last))
+def _ends(samples: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """`_percentiles` of each column; ranks are rounded outwards and not interpolated, so that infinities survive."""
+    tail, last = (1.0 - LEVEL) / 2.0, len(samples) - 1
     ordered = np.sort(samples, axis=0)
-    return ordered[low], ordered[high]
-
-
-def _same_tasks(x: Scores, y: Scores) -> tuple[list[FloatArray], list[FloatArray]]:
-    strata_x, strata_y = stratified("x", x), stratified("y", y)
-    if len(strata_x) != len(strata_y):
-        rule = f"must have as many tasks as x, {len(strata_x)}"
-        raise invalid("y", rule, len(strata_y), "Compare on the tasks that both have.")
-    return strata_x, strata_y
+    return ordered[int(np.floor(tail * last))], ordered[int(np.ceil((1.0 - tail) * last))]

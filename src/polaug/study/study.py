@@ -1,18 +1,21 @@
-"""What a study is: tasks × methods × seeds with one budget, checked before anything runs; study.json says it."""
+"""A study: tasks × methods × seeds with one budget, checked before anything runs, and stored in study.json."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import polaug
-from polaug.checks import whole
+from polaug.checks import package, whole
 from polaug.errors import InvalidInputError, StateError, invalid
 from polaug.study.folder import run_path, write_json
+from polaug.study.levels import CONFIRM_EPISODES, EARLY_EVERY
 from polaug.study.methods import Method, check_fit
 from polaug.study.methods import method as find_method
 from polaug.study.results import FORMAT
@@ -32,7 +35,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """As progress lines show it."""
         return f"{self.task.name} · {self.method.name} · seed {self.seed}"
 
     @property
@@ -64,7 +67,15 @@ class Study:
     every: int = 1_000
     """Steps between evaluations."""
     eval_episodes: int = 10
+    early_every: int | None = EARLY_EVERY
+    """Steps between evaluations in the first EARLY_STEPS, if that is less than `every`; None or 0: `every`."""
+    confirm_episodes: int = CONFIRM_EPISODES
+    """Episodes from fresh starts that confirm a solved step, and give the final level."""
     save_models: bool = False
+    tensorboard: str | None = None
+    """Folder for TensorBoard's logs."""
+    track: bool = False
+    """Whether runs are logged to Weights & Biases."""
     skipped: tuple[tuple[str, str, str], ...] = ()
     """Pairs that cannot work: task, method and why."""
 
@@ -94,8 +105,7 @@ class Study:
 
     def __post_init__(self) -> None:
         budget(self.steps, self.episodes)
-        whole("every", self.every, 1)
-        whole("eval_episodes", self.eval_episodes, 1)
+        evaluation(self.every, self.eval_episodes, self.early_every, self.confirm_episodes)
 
     def cells(self) -> list[Cell]:
         """All runs: a whole round of methods and tasks for each seed, so that a study cut short is a smaller study."""
@@ -112,7 +122,8 @@ class Study:
     def budget(self) -> dict[str, int | None]:
         """What every run of it must have in common."""
         return {"steps": self.steps, "episodes": self.episodes, "every": self.every,
-                "eval_episodes": self.eval_episodes}  # fmt: skip
+                "eval_episodes": self.eval_episodes, "early_every": self.early_every,
+                "confirm_episodes": self.confirm_episodes}  # fmt: skip
 
 
 def budget(steps: int | None, episodes: int | None) -> None:
@@ -124,8 +135,47 @@ def budget(steps: int | None, episodes: int | None) -> None:
             whole(name, value, 1, example=example)
 
 
+def evaluation(every: int, eval_episodes: int, early_every: int | None, confirm_episodes: int) -> None:
+    """Check when and on how many episodes the agent is evaluated."""
+    whole("every", every, 1, example=1_000)
+    whole("eval_episodes", eval_episodes, 1, example=10)
+    whole("early_every", early_every or 0, 0, example=EARLY_EVERY)
+    whole("confirm_episodes", confirm_episodes, 1, example=CONFIRM_EPISODES)
+
+
+@contextmanager
+def logged(
+    run: Path, settings: Mapping[str, Any], folder: str | os.PathLike[str] | None, track: bool
+) -> Iterator[Path | None]:
+    """The folder for TensorBoard's logs of one run, None if nothing is logged; W&B copies what is written there."""
+    if folder is None and not track:
+        yield None
+        return
+    package("tensorboard", "--tensorboard")
+    logs = (run if folder is None else Path(folder)) / run.parent.parent.name / run.parent.name
+    if not track:
+        yield logs
+        return
+    wandb = package("wandb", "--track")
+    name = "/".join(run.parts[-3:])
+    config = dict(settings)
+    tracked = wandb.init(project="polaug", name=name, config=config, dir=str(logs.parent), sync_tensorboard=True)
+    try:
+        yield logs
+    finally:
+        tracked.finish()
+
+
+def check_logs(folder: object, track: bool) -> None:
+    """Refuse what cannot be logged before anything runs."""
+    if folder is not None or track:
+        package("tensorboard", "--tensorboard")
+    if track:
+        package("wandb", "--track")
+
+
 def run_settings(task: Task, method: Method, seed: int, **budgets: int | None) -> dict[str, Any]:
-    """What config.json says, as plain data."""
+    """The content of config.json, as plain data."""
     augmentation = method.augmentation
     settings = method.settings(task)
     explorer = None
@@ -151,7 +201,7 @@ def _misfit(method: Method, task: Task) -> InvalidInputError | None:
 
 
 def entry(study: Study, out: Path) -> dict[str, Any]:
-    """What study.json will say, added to what it says now; refuses a folder that holds something else."""
+    """The new content of study.json, added to the old one; refuses a folder with other files."""
     file = out / STUDY
     content: dict[str, Any] = {
         "format": FORMAT, "polaug": polaug.__version__, **study.budget,

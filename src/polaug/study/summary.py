@@ -7,27 +7,33 @@ Explorers without an agent have only the latter. Words and tables are in wording
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+import polaug
 from polaug.errors import invalid
-from polaug.study.levels import final_level, shared_budget
-from polaug.study.overall import TAUS, overall
+from polaug.study.levels import Reached, final_level, reached, shared_budget
 from polaug.study.results import FORMAT, Run
 from polaug.study.statistics import (
     LEAST_RUNS,
     LEVEL,
     Estimate,
+    FloatArray,
+    censored_median,
     difference,
     estimate,
+    interquartile_mean,
+    median_time,
+    performance_profile,
     probability_of_improvement,
+    speed_up,
     verdict,
 )
-from polaug.study.survival import area_under_first, censored_median, kept, speed_up, steps_to_threshold, watched
 
 FIRST_EPISODES = 100
 """The paper shows these."""
@@ -56,13 +62,13 @@ class Headline:
     steps_to_threshold: Estimate
     """Kaplan–Meier median."""
     kept: float | None
-    """The share of the `judged` that stayed near it for 20,000 steps, as far as was seen; see `survival.kept`."""
+    """The share of the `judged` that stayed near it for 20,000 steps, as far as was seen; see `levels.Reached`."""
     judged: int
     """Of those seeds the ones that were evaluated again after they had reached it."""
     watched: tuple[int, int]
     """The fewest and the most steps that one of the `judged` was seen for after it had reached it; (0, 0) if none."""
     first_100: float
-    """Interquartile mean over seeds of the mean training return of the first `first_episodes`, whoever drove."""
+    """Interquartile mean over seeds of the mean return of the first `first_episodes`, of agent and explorer alike."""
     first_interval: tuple[float, float]
     first_episodes: int
     """100, or fewer if a run of the task has no more; 0, and nothing known of them, if one has no whole episode."""
@@ -71,13 +77,15 @@ class Headline:
     explorer_share: float | None
     """Mean share of the training steps that the explorer took."""
     speed_ups: Mapping[str, Estimate] = field(default_factory=dict)
-    """How many times as many steps a baseline needs; see `polaug.study.survival.speed_up`."""
+    """How many times as many steps a baseline needs; see `polaug.study.statistics.speed_up`."""
     improvement: Mapping[str, Estimate] = field(default_factory=dict)
     """The probability that its final level beats that of a baseline's run."""
     gaps: Mapping[str, Estimate] = field(default_factory=dict)
     """Its final level minus a baseline's."""
     verdicts: Mapping[str, str] = field(default_factory=dict)
     """`better`, `worse`, `not worse` or `unclear` than a baseline at the end; see `statistics.verdict`."""
+    reference: str = ""
+    """The strongest plain agent that was run on the task: speed-ups are quoted against it. Empty: there was none."""
 
     @property
     def spread(self) -> str:
@@ -95,14 +103,13 @@ class Headline:
         return round((self.kept or 0.0) * self.judged)
 
 
-def headline(runs: Iterable[Run], baselines: Sequence[str] | None = None) -> list[Headline]:
-    """One per task and method, in that order. `baselines`: whom to compare with; None is every plain agent (no `+`)."""
+def headline(runs: Iterable[Run]) -> list[Headline]:
+    """One per task and method, in that order, each compared with every plain agent of the task."""
     ordered = sorted(runs, key=lambda run: (run.task, run.method, run.seed))
     _check_distinct(ordered)
-    check_finite(ordered)
     rows = []
     for _, mine in groupby(ordered, key=lambda run: run.task):
-        rows += _task(list(mine), baselines)
+        rows += _task(list(mine))
     return rows
 
 
@@ -111,22 +118,39 @@ def plain(method: str) -> bool:
     return "+" not in method
 
 
-def own_baseline(row: Headline) -> str | None:
-    """The baseline that a method is most naturally compared with: what stands before its `+`, if that was run."""
-    base = row.method.split("+")[0]
-    return base if base != row.method and base in row.gaps else None
+def reference(row: Headline) -> str | None:
+    """The plain agent that an augmented method is quoted against: the task's strongest one, if there is any."""
+    return row.reference or None if not plain(row.method) else None
 
 
-def summary_json(runs: Iterable[Run], baselines: Sequence[str] | None = None) -> dict[str, Any]:
+def _strongest(method: str, cells: Mapping[str, _Cell], names: Iterable[str]) -> str:
+    """Of these methods the one that solves the task first; then that solves it oftener; then that ends higher.
+
+    Of several equal ones it is the plain agent of `method` itself.
+    """
+
+    def weakness(name: str) -> tuple[float, float, float]:
+        times, reached = cells[name].times
+        return (
+            median_time(times, reached),
+            -sum(reached) / len(cells[name].runs),
+            -interquartile_mean(cells[name].finals),
+        )
+
+    own = sorted(names, key=lambda name: name != method.split("+")[0])
+    return min((name for name in own if cells[name].found), key=weakness, default="")
+
+
+def summary_json(runs: Iterable[Run]) -> dict[str, Any]:
     """The headlines as plain data for a JSON file: unknown is null, beyond the budget the string "inf".
 
     `overall` is all tasks at once, null where there are too few tasks with a threshold or methods that ran on them all.
     """
     given, rows = list(runs), []
-    for row in headline(given, baselines):
+    for row in headline(given):
         content = asdict(row) | {"share_never": row.share_never, "keepers": row.keepers, "spread": row.spread}
         rows.append({name: _plain(value) for name, value in content.items()})
-    return {"format": FORMAT, "level": LEVEL, "rows": rows, "overall": _overall(given)}
+    return {"format": FORMAT, "polaug": polaug.__version__, "level": LEVEL, "rows": rows, "overall": _overall(given)}
 
 
 def _overall(runs: list[Run]) -> dict[str, Any] | None:
@@ -143,84 +167,62 @@ def _overall(runs: list[Run]) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class _Cell:
-    """The runs of one method on one task, reduced to a number per seed."""
+    """The runs of one method on one task, and what those that trained an agent reached."""
 
     runs: list[Run]
-    times: list[int]
-    reached: list[bool]
-    keeps: list[bool]
-    watched: list[int]
-    finals: list[float]
+    found: list[Reached]
+
+    @property
+    def finals(self) -> list[float]:
+        return [each.final for each in self.found]
+
+    @property
+    def times(self) -> tuple[list[int], NDArray[np.bool_]]:
+        """Steps to the threshold, and which of the runs got there."""
+        return [each.steps for each in self.found], np.array([each.solved for each in self.found], dtype=bool)
 
 
-def _task(runs: list[Run], baselines: Sequence[str] | None) -> list[Headline]:
+def _task(runs: list[Run]) -> list[Headline]:
     threshold, budget = _threshold(runs), shared_budget(runs)
     episodes = min(FIRST_EPISODES, *(len(run.returns) for run in runs))
-    cells = {method: _cell(list(mine), threshold, budget) for method, mine in groupby(runs, key=lambda run: run.method)}
-    names = [name for name in cells if plain(name)] if baselines is None else [n for n in baselines if n in cells]
-    return [
-        _headline(method, cells, [n for n in names if n != method], threshold, budget, episodes) for method in cells
-    ]
+    cells = {}
+    for method, each in groupby(runs, key=lambda run: run.method):
+        mine = list(each)
+        cells[method] = _Cell(mine, [reached(run, budget) for run in mine if run.evaluations is not None])
+    return [_headline(method, cells, threshold, budget, episodes) for method in cells]
 
 
-def _headline(
-    method: str, cells: Mapping[str, _Cell], names: list[str], threshold: float | None, budget: int, episodes: int
-) -> Headline:
+def _headline(method: str, cells: Mapping[str, _Cell], threshold: float | None, budget: int, episodes: int) -> Headline:
     cell = cells[method]
-    firsts = [area_under_first(run.returns, episodes) for run in cell.runs] if episodes else []
+    firsts = [float(run.returns[:episodes].mean()) for run in cell.runs] if episodes else []
     first = _with_range(estimate(firsts), firsts) if firsts else UNKNOWN
-    times = [time if reached else np.inf for time, reached in zip(cell.times, cell.reached, strict=True)]
-    median = censored_median(cell.times, np.array(cell.reached)) if times else UNKNOWN
-    shares = [_explored(run) for run in cell.runs]
-
-    def against(compare: Callable[[_Cell, _Cell], Estimate], has: Callable[[_Cell], list[Any]]) -> dict[str, Estimate]:
-        return {name: compare(cell, cells[name]) for name in names if has(cell) and has(cells[name])}
-
-    gaps = against(lambda a, b: difference(a.finals, b.finals), lambda each: each.finals)
+    solvable = threshold is not None and bool(cell.found)
+    kept = [each for each in cell.found if each.kept is not None]
+    times = [each.steps if each.solved else np.inf for each in cell.found]
+    names = [name for name in cells if plain(name)]
+    others = {name: cells[name] for name in names if name != method and cell.found and cells[name].found}
+    gaps = {name: difference(cell.finals, other.finals) for name, other in others.items()}
+    margin = NOT_WORSE_MARGIN * abs(threshold or 0.0)
     return Headline(
         cell.runs[0].task, method, cell.runs[0].kind, len(cell.runs), threshold, budget,
-        reached=sum(cell.reached) if cell.times else None,
-        steps_to_threshold=_with_range(median, times),
-        kept=float(np.mean(cell.keeps)) if cell.keeps else None, judged=len(cell.keeps),
-        watched=(min(cell.watched, default=0), max(cell.watched, default=0)),
+        reached=sum(each.solved for each in cell.found) if solvable else None,
+        steps_to_threshold=_with_range(censored_median(*cell.times), times) if solvable else UNKNOWN,
+        kept=float(np.mean([each.kept for each in kept])) if kept else None, judged=len(kept),
+        watched=(min((each.watched for each in kept), default=0), max((each.watched for each in kept), default=0)),
         first_100=float(first.value), first_interval=(first.low, first.high), first_episodes=episodes,
-        final=_with_range(estimate(cell.finals), cell.finals) if cell.finals else UNKNOWN,
-        explorer_share=float(np.mean(shares)),
-        speed_ups=against(
-            lambda a, b: speed_up(a.times, np.array(a.reached), b.times, np.array(b.reached)), lambda each: each.times
-        ),
-        improvement=against(lambda a, b: probability_of_improvement(a.finals, b.finals), lambda each: each.finals),
+        final=_with_range(estimate(cell.finals), cell.finals) if cell.found else UNKNOWN,
+        explorer_share=float(np.mean([_explored(run) for run in cell.runs])),
+        speed_ups={name: speed_up(*cell.times, *other.times) for name, other in others.items() if solvable},
+        improvement={name: probability_of_improvement(cell.finals, other.finals) for name, other in others.items()},
+        reference=_strongest(method, cells, names),
         gaps=gaps,
-        verdicts={
-            name: verdict(gap, (len(cell.finals), len(cells[name].finals)), NOT_WORSE_MARGIN * abs(threshold or 0.0))
-            for name, gap in gaps.items()
-        },
+        verdicts={name: verdict(gap, (len(cell.found), len(cells[name].found)), margin) for name, gap in gaps.items()},
     )  # fmt: skip
 
 
 def _with_range(found: Estimate, values: Sequence[float]) -> Estimate:
     """Runs too few for an interval have a range."""
     return Estimate(found.value, min(values), max(values)) if 1 < len(values) < LEAST_RUNS else found
-
-
-def _cell(runs: list[Run], threshold: float | None, budget: int) -> _Cell:
-    cell = _Cell(runs, [], [], [], [], [])
-    for run in runs:
-        if run.evaluations is None:
-            continue
-        cell.finals.append(final_level(run, budget))
-        inside = run.evaluations.steps <= budget
-        steps, levels = run.evaluations.steps[inside], run.evaluations.means[inside]
-        if threshold is None:
-            continue
-        time, reached = steps_to_threshold(steps, levels, threshold)
-        cell.times.append(time if reached else budget)
-        cell.reached.append(reached)
-        keeps = kept(steps, levels, threshold)
-        if keeps is not None:
-            cell.keeps.append(keeps)
-            cell.watched.append(watched(steps, levels, threshold))
-    return cell
 
 
 def _explored(run: Run) -> float:
@@ -243,17 +245,6 @@ def _check_distinct(ordered: list[Run]) -> None:
             raise invalid("runs", rule, str(other.path), "Summarise the folders one by one.")
 
 
-def check_finite(runs: Iterable[Run]) -> None:
-    """Refuse NaN and infinity by the run's name: runs of today have none, those of before may."""
-    for run in runs:
-        levels = np.empty(0) if run.evaluations is None else run.evaluations.means
-        for name, values in (("episodes.csv", run.returns), ("evaluations.csv", levels)):
-            if not np.isfinite(values).all():
-                bad = float(values[~np.isfinite(values)][0])
-                remedy = "Mend the environment, or leave the run out and say so."
-                raise invalid("runs", f"returns must be finite in {run.path / name}", bad, remedy)
-
-
 def _plain(value: Any) -> Any:
     """As JSON has it."""
     if isinstance(value, Estimate):
@@ -265,3 +256,51 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not np.isfinite(value):
         return None if np.isnan(value) else str(value)
     return value
+
+
+TAUS: FloatArray = np.linspace(0.0, 1.2, 61)
+"""Scores at which profiles are drawn."""
+
+
+@dataclass(frozen=True)
+class Overall:
+    """What several methods did on all tasks that have a threshold."""
+
+    tasks: tuple[str, ...]
+    scores: Mapping[str, Estimate]
+    """By method the interquartile mean over all runs."""
+    profiles: Mapping[str, tuple[FloatArray, FloatArray, FloatArray]]
+    """By method the share of all runs that score above each of TAUS: value, low and high (taus,)."""
+
+
+def overall(runs: Sequence[Run]) -> Overall | None:
+    """None for fewer than two tasks or methods."""
+    scores = normalised(runs)
+    tasks = sorted({task for task, _ in scores})
+    methods = sorted({method for _, method in scores})
+    chosen = {name: [scores[task, name] for task in tasks] for name in methods
+              if all((task, name) in scores for task in tasks)}  # fmt: skip
+    if len(tasks) < 2 or len(chosen) < 2:
+        return None
+    return Overall(
+        tuple(tasks),
+        {name: estimate(mine) for name, mine in chosen.items()},
+        {name: performance_profile(mine, TAUS) for name, mine in chosen.items()},
+    )
+
+
+def normalised(runs: Sequence[Run]) -> dict[tuple[str, str], FloatArray]:
+    """Scores (seeds,) by task and method."""
+    told = [
+        run for run in runs if run.evaluations is not None and len(run.evaluations.means) and run.threshold is not None
+    ]
+    scores: dict[tuple[str, str], list[float]] = {}
+    for task in {run.task for run in told}:
+        mine = [run for run in told if run.task == task]
+        low = min(float(run.evaluations.means.min()) for run in mine if run.evaluations is not None)
+        high, budget = mine[0].threshold, shared_budget(mine)
+        if high is None or not high > low:
+            continue
+        for run in mine:
+            scores.setdefault((task, run.method), []).append((final_level(run, budget) - low) / (high - low))
+    return {key: np.array(values) for key, values in scores.items()}

@@ -2,7 +2,8 @@
 
 Box actions of up to four dimensions get a product grid of bins. Beyond that a grid would explode, and the automatic
 list is a star: zero, ±1 and ±½ along each axis, and a balanced set of corners (rows of a Hadamard matrix and
-their negatives), about 8 actions for each dimension.
+their negatives), about 8 actions for each dimension. Several choices with too many combinations get a sample: the
+first choice of each, one of them changed, and combinations in which every choice occurs about equally often.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ from numpy.typing import NDArray
 
 from polaug.checks import whole
 from polaug.errors import invalid
+from polaug.features.masks import Legal, read_masks
 from polaug.features.mixed_radix import MixedRadix
 from polaug.features.spaces import Flattener, Space, action_flattener
+from polaug.streams import stream
 
 MAX_ACTIONS = 1000
 _AUTOMATIC_BINS = {1: 9, 2: 9, 3: 3, 4: 3}  # odd, so that "do nothing" is among them; at most 81 in all
+_SAMPLED = 256  # listed combinations where there are too many choices to list all
 _FEW = 64  # actions of one call
 MAX_GRID_DIMENSIONS = max(_AUTOMATIC_BINS)
 
@@ -36,17 +40,21 @@ class ActionCatalogue:
     def __init__(self, space: Space, bins: int | Sequence[int] | None, max_actions: int) -> None:
         self._flatten = flatten = action_flattener(space)
         max_actions = whole("max_actions", max_actions, 1)
-        self._continuous, self._first = not flatten.categorical.any(), flatten.first
+        self._continuous, self._first, self._sampled = not flatten.categorical.any(), flatten.first, False
         self._centre, self._half_width = (flatten.low + flatten.high) / 2, (flatten.high - flatten.low) / 2
         if self._continuous:
             self._counts, self.u = _box_actions(flatten, bins, max_actions)
         else:
             if bins is not None:
-                raise invalid("bins", "is only for Box actions", bins, "Leave bins out: every choice is a column.")
+                raise invalid("bins", "is only for Box actions", bins, "Remove bins: every choice is a column.")
             self._counts = (flatten.high - flatten.low).astype(np.int64) + 1
-            self._cells = MixedRadix(self._counts)
-            _limit(self._cells.total, max_actions, "Wrap the environment to offer fewer choices.")
-            self.u = _grid([_levels(count) for count in self._counts])
+            cells = MixedRadix(self._counts)
+            if len(self._counts) == 1:
+                _limit(cells.total, max_actions, "Wrap the environment to offer fewer choices.")
+            self._sampled = cells.total > max_actions
+            self._cells = cells
+            self._choices = _sample(self._counts, min(max_actions, _SAMPLED)) if self._sampled else cells.all()
+            self.u = 2.0 * self._choices / np.maximum(self._counts - 1, 1) - (self._counts > 1)
         flat = self._centre + self.u * self._half_width
         self._actions = flatten.restore(np.clip(flat, flatten.low, flatten.high))
         self._actions.setflags(write=False)
@@ -81,14 +89,24 @@ class ActionCatalogue:
             raise invalid("indices", f"must be in [0, {self.n_actions})", int(bad), "Pass a column of Y.")
         return self._actions[indices]
 
+    def _most_alike(self, choices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Listed combination (k,) that shares the most choices with each of `choices` (k, d)."""
+        return np.array([np.argmax((self._choices == each).sum(axis=1)) for each in choices], dtype=np.int64)
+
     def _listed(self, columns: NDArray[np.int64]) -> bool:
         if len(columns) > _FEW:
             return bool(columns.min() >= 0 and columns.max() < len(self.u))
         numbers = columns.tolist()  # a call of NumPy costs more than a few comparisons
         return not numbers or (min(numbers) >= 0 and max(numbers) < len(self.u))
 
+    def legal(self, masks: Any, n: int) -> Legal:
+        """What the masks of n environments allow: (n, k), k being the sum of the numbers of choices."""
+        if self._continuous:
+            raise invalid("masks", "are for discrete actions only", masks, "Remove the masks.")
+        return read_masks(masks, n, self._choices, self._counts, self._flatten.low.astype(np.int64))
+
     def describe(self, actions: Any, indices: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Features (k, n) of actions whose columns are `indices`: of the columns, unless a subclass knows better."""
+        """Features (k, n) of actions whose columns are `indices`: of the columns, unless a subclass overrides it."""
         return self._Y[indices]
 
     def _places(self, actions: Any) -> NDArray[np.float64]:
@@ -107,7 +125,7 @@ class ActionCatalogue:
         flat = self._flatten(actions)
         if not self._continuous:
             choices = (flat - self._flatten.low).astype(np.int64)
-            return self._cells.ravel(choices)
+            return self._most_alike(choices) if self._sampled else self._cells.ravel(choices)
         flat -= self._centre
         # Rounding of an exact bound to the space's dtype.
         slack = np.maximum(1e-6, 2 * self._flatten.resolution) * np.maximum(self._half_width, np.abs(self._centre))
@@ -168,6 +186,18 @@ def _levels(count: int) -> NDArray[np.float64]:
 def _grid(levels: list[NDArray[np.float64]]) -> NDArray[np.float64]:
     """All combinations (N, d), the last dimension changing fastest."""
     return np.array(list(itertools.product(*levels)), dtype=np.float64).reshape(-1, len(levels))
+
+
+def _sample(counts: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """About `size` of all combinations (N, d) of choices."""
+    d = len(counts)
+    single = [np.where(np.arange(d) == k, choice, 0) for k in range(d) for choice in range(1, counts[k])]
+    single = [np.zeros(d, dtype=np.int64), *single] if len(single) < size // 2 else []
+    rng, mixed = stream(0, "actions"), size - len(single)
+    columns = [rng.permutation(np.rint(np.linspace(0, count - 1, mixed)).astype(np.int64)) for count in counts]
+    return np.unique(np.concatenate([np.array(single).reshape(-1, d), np.stack(columns, axis=1)]), axis=0).astype(
+        np.int64
+    )
 
 
 def _star(dimensions: int) -> NDArray[np.float64]:

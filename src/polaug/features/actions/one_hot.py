@@ -1,10 +1,12 @@
-"""One-hot action features: every action is its own, and nothing is shared between them."""
+"""One-hot action features: nothing is shared between actions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polaug.features.actions.catalogue import MAX_ACTIONS, ActionCatalogue
 from polaug.features.spaces import Space
@@ -24,7 +26,14 @@ class OneHotActions(ActionCatalogue):
         if self._continuous:
             self._describe(np.eye(self.n_actions))
             return
-        places = self._cells.all()  # (N, d)
-        self._describe(
-            np.concatenate([np.eye(int(count))[places[:, at]] for at, count in enumerate(self._counts)], axis=1)
-        )
+        self._describe(self._one_hots(self._choices))
+
+    def describe(self, actions: Any, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Features (k, n) of actions whose columns are `indices`: exact ones if not all actions are listed."""
+        if not self._sampled:
+            return super().describe(actions, indices)
+        return self._one_hots((self._flatten(actions) - self._flatten.low).astype(np.int64))
+
+    def _one_hots(self, choices: NDArray[np.int64]) -> NDArray[np.float64]:
+        parts = [np.eye(int(count))[choices[:, at]] for at, count in enumerate(self._counts)]
+        return np.concatenate(parts, axis=1)

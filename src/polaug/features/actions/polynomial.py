@@ -40,8 +40,8 @@ class PolynomialActions(ActionCatalogue):
         self._describe(self._monomials(self.u))
 
     def describe(self, actions: Any, indices: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Features (k, n) of actions whose columns are `indices`: of the very ones, where the space is continuous."""
-        if not self._continuous:
+        """Features (k, n) of actions whose columns are `indices`: exact ones if not all actions are listed."""
+        if not (self._continuous or self._sampled):
             return super().describe(actions, indices)
         features: NDArray[np.float64] = self._monomials(self._places(actions))
         return features

@@ -1,7 +1,7 @@
 /* What all parts share: the data, what the reader has chosen, names made harmless, and charts drawn when looked at. */
 "use strict";
-const report = JSON.parse(document.getElementById("data").textContent);
-const chosen = { axis: "default", statistic: "iqm", hidden: new Set(), paper: false };
+let report = JSON.parse(document.getElementById("data").textContent);
+const chosen = { axis: "steps", statistic: "iqm", smoothing: "1", seeds: false, hidden: new Set(), paper: false };
 const charts = [];
 const TITLES = { steps: "environment steps", episodes: "episode", seconds: "training time (seconds)" };
 
@@ -23,6 +23,18 @@ const variable = (name) => getComputedStyle(document.documentElement).getPropert
 const faint = (colour, share) => {
   const [r, g, b] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
   return `rgba(${r},${g},${b},${share})`;
+};
+
+/* The mean over so many points around each; unknown ones do not count. */
+const smoothed = (values, window = Number(chosen.smoothing)) => {
+  if (window < 2) return values;
+  const half = Math.floor(window / 2);
+  return values.map((value, k) => {
+    if (value === null) return null;
+    const reach = Math.min(half, k, values.length - 1 - k); /* symmetric, so that ends stay where they are */
+    const near = values.slice(k - reach, k + reach + 1).filter((each) => each !== null);
+    return near.reduce((sum, each) => sum + each, 0) / near.length;
+  });
 };
 
 /* What lies between two lines; null where there is nothing, since one seed has no interval. */

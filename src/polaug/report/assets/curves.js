@@ -1,9 +1,7 @@
-/* Learning curves: a line and its band for each method, the threshold, and below the axis who acted. */
-/* By default as in the paper: training by episodes, evaluations by steps. */
-const axisOf = (kind) => (chosen.axis !== "default" ? chosen.axis : kind === "training" ? "episodes" : "steps");
+/* Learning curves: a line and its band for each method, the threshold, and below the axis what drove. */
 const curveOf = (task, method, kind) => {
   const axes = task.curves[method] && task.curves[method][kind];
-  return axes && axes[axisOf(kind)];
+  return axes && axes[chosen.axis];
 };
 const shownMethods = (task) => task.methods.filter((method) => !chosen.hidden.has(method));
 
@@ -13,11 +11,21 @@ function curveTraces(task, kind) {
     const curve = curveOf(task, method, kind);
     if (!curve) continue;
     const { name, colour, dash } = report.methods[method];
-    const [centre, low, high] = curve[chosen.statistic];
+    const [centre, low, high] = curve[chosen.statistic].map((values) => smoothed(values));
     const band = bandTrace(curve.x, low, high, colour);
     if (band) traces.push(band);
+    if (chosen.seeds && curve.seeds)
+      for (const y of curve.seeds.y)
+        traces.push({
+          x: curve.seeds.x,
+          y: smoothed(y),
+          mode: "lines",
+          line: { color: faint(colour, 0.45), width: 1 },
+          hoverinfo: "skip",
+          showlegend: false,
+        });
     const range = low[0] === null ? "" : "  (%{customdata[0]:.4~g} to %{customdata[1]:.4~g})";
-    const led = (k) => (curve.share && curve.share[k] > 0 ? `, explorer ${Math.round(100 * curve.share[k])} %` : "");
+    const led = (k) => (curve.share && curve.share[k] > 0 ? `, guide ${Math.round(100 * curve.share[k])} %` : "");
     traces.push({
       x: curve.x,
       y: centre,
@@ -52,7 +60,7 @@ function coinciding(traces) {
   return groups.filter((group) => group.length > 1);
 }
 
-/* One row for each method: filled with its colour where the explorer acted, bare where the agent did. */
+/* One row for each method: filled with its colour where the guide drove, bare where the agent did. */
 function stripTraces(task) {
   return shownMethods(task).flatMap((method, row) => {
     const curve = curveOf(task, method, "training");
@@ -72,45 +80,14 @@ function stripTraces(task) {
         ],
         showscale: false,
         name: plain(report.methods[method].name),
-        hovertemplate: "explorer %{z:.0%}",
+        hovertemplate: "guide %{z:.0%}",
       },
     ];
   });
 }
 
-/* Whether a method's runs, or the methods, end at different places: runs of as many steps differ in episodes and time. */
-function endsDiffer(task, kind) {
-  const found = shownMethods(task).flatMap((method) => curveOf(task, method, kind) || []);
-  const ends = found.flatMap((curve) => [curve.first, curve.longest]);
-  return Math.max(...ends) > 1.02 * Math.min(...ends);
-}
-
-/* A dot where the first of a method's runs is over: by steps and episodes the end of the line, by time a point of it. */
-const endTraces = (task, kind, traces) =>
-  traces
-    .filter((trace) => "meta" in trace)
-    .map(({ x, y, line, meta }) => {
-      const { first } = curveOf(task, meta, kind);
-      const at = Math.max(0, x.filter((place) => place <= first * (1 + 1e-6)).length - 1);
-      return {
-        x: [x[at]],
-        y: [y[at]],
-        mode: "markers",
-        marker: { color: line.color, size: 8, line: { width: 1.5, color: variable("--card") } },
-        hoverinfo: "skip",
-        showlegend: false,
-      };
-    });
-
-function endWords(task, kind) {
-  if (!endsDiffer(task, kind)) return "";
-  const dot = "A dot: there the first of a method’s runs is over; runs of as many steps differ in episodes and in time.";
-  return axisOf(kind) === "seconds" ? `${dot} Runs count while they last, as long as more than half do.` : dot;
-}
-
 function curveChart(task, kind) {
   const traces = curveTraces(task, kind);
-  if (endsDiffer(task, kind)) traces.push(...endTraces(task, kind, traces));
   const strip = kind === "training" && task.explored ? stripTraces(task) : [];
   const rows = shownMethods(task).length;
   const share = strip.length ? Math.min(0.34, 0.05 + 0.022 * rows) : 0;
@@ -118,9 +95,9 @@ function curveChart(task, kind) {
     margin: { l: 52, r: 24, t: 30, b: 44 } /* room for the tools above the picture, and for half of the last label */,
     dragmode: touch.matches ? false : "zoom",
     hovermode: "x unified",
-    uirevision: axisOf(kind) /* a zoom stays while methods come and go */,
+    uirevision: chosen.axis /* a zoom stays while methods come and go */,
     xaxis: axis({
-      title: TITLES[axisOf(kind)],
+      title: TITLES[chosen.axis],
       showgrid: false,
       rangemode: "tozero",
       ticks: "outside",
@@ -201,7 +178,7 @@ function curveRows(task, kind) {
     const [centre, low, high] = curve[chosen.statistic];
     return low[k] === null ? number(centre[k]) : `${number(centre[k])} (${number(low[k])} to ${number(high[k])})`;
   };
-  const head = [TITLES[axisOf(kind)], ...methods.map((method) => report.methods[method].name)];
+  const head = [TITLES[chosen.axis], ...methods.map((method) => report.methods[method].name)];
   return [head, ...picked.map((x) => [number(x), ...methods.map((method) => cell(method, x))])];
 }
 
@@ -214,5 +191,5 @@ function curveWords(task, kind) {
     const centre = curve[chosen.statistic][0];
     return [`${report.methods[method].name} from ${number(centre[0])} to ${number(centre[centre.length - 1])}`];
   });
-  return `${what} on ${task.name} by ${TITLES[axisOf(kind)]}: ${ends.join("; ") || "nothing to show"}.`;
+  return `${what} on ${task.name} by ${TITLES[chosen.axis]}: ${ends.join("; ") || "nothing to show"}.`;
 }

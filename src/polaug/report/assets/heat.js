@@ -31,6 +31,15 @@ async function unpacked(layer, cells) {
   return snapshots;
 }
 
+const unpackedOnce = (heat) =>
+  (heat.unpacking =
+    heat.unpacking ||
+    Promise.all(
+      Object.entries(heat.layers).map(async ([kind, layer]) => [kind, await unpacked(layer, heat.cells)]),
+    ).then((layers) => {
+      heat.maps = Object.fromEntries(layers);
+    }));
+
 /* One colour for each of a few actions, without shades between them. */
 function actionColours(actions) {
   if (actions > report.colours.length) return MAPS.choice;
@@ -51,7 +60,7 @@ class HeatSection {
     for (const box of root.querySelectorAll(".plot")) {
       const kind = box.dataset.chart;
       const others = { singular: () => singularChart(this.heat), choices: () => choicesChart(this.choices) };
-      const build = others[kind] || (() => this.map(kind));
+      const build = others[kind] || (() => mapChart(this.heat, kind, this.at));
       this.parts[kind] = new Chart(box, build);
     }
     this.select.addEventListener("change", () => this.choose());
@@ -90,8 +99,6 @@ class HeatSection {
     this.root.querySelector(".slice").textContent = heat ? heat.words : "";
     const rank = this.root.querySelector(".rank");
     if (rank) rank.textContent = rankWords(heat);
-    const shared = this.root.querySelector(".shared");
-    if (shared) shared.textContent = this.choices ? this.choices.words : "";
     if (heat) {
       this.slider.max = heat.steps.length - 1;
       this.move(heat.steps.length - 1, true);
@@ -102,15 +109,7 @@ class HeatSection {
 
   /* Layers are unpacked once, and without making the page wait. */
   load() {
-    const { heat } = this;
-    heat.unpacking =
-      heat.unpacking ||
-      Promise.all(
-        Object.entries(heat.layers).map(async ([kind, layer]) => [kind, await unpacked(layer, heat.cells)]),
-      ).then((layers) => {
-        heat.maps = Object.fromEntries(layers);
-      });
-    return heat.unpacking.then(() => {
+    return unpackedOnce(this.heat).then(() => {
       for (const kind of Object.keys(MAPS)) if (this.parts[kind]) this.parts[kind].refresh();
     });
   }
@@ -143,60 +142,65 @@ class HeatSection {
   }
 
   cells(kind) {
-    const rows = this.heat.maps[kind][this.at];
-    return kind === "visits" ? rows.map((row) => row.map((count) => (count ? Math.log10(count) : null))) : rows;
+    return cellsOf(this.heat, kind, this.at);
   }
+}
 
-  map(kind) {
-    const { heat } = this;
-    if (!heat || !heat.maps || !heat.maps[kind]) return null;
-    const layer = heat.layers[kind];
-    const colours = MAPS[kind];
-    const log = kind === "visits";
-    const action = kind === "choice";
-    const few = action && layer.high < report.colours.length;
-    const top = log ? Math.max(1, Math.log10(layer.high)) : layer.to;
-    const decades = [0, 1, 2, 3, 4, 5, 6].filter((power) => power <= top);
-    const centres = ([low, high]) =>
-      Array.from({ length: heat.cells }, (_, k) => low + ((k + 0.5) * (high - low)) / heat.cells);
-    const trace = {
-      type: "heatmap",
-      z: this.cells(kind),
-      customdata: heat.maps[kind][this.at],
-      x: centres(heat.x),
-      y: centres(heat.y),
-      zmin: log ? 0 : layer.from,
-      zmax: top,
-      colorscale: log
-        ? [
-            [0, faint(variable("--mark"), 0.18)],
-            [1, variable("--deep")],
-          ]
-        : action
-          ? actionColours(layer.high + 1)
-          : colours,
-      hoverongaps: false,
-      hovertemplate: `${action ? "action " : ""}%{customdata:.4~g} ${log ? "steps" : ""}<br>at (%{x:.3~g}, %{y:.3~g})<extra></extra>`,
-      colorbar: {
-        thickness: 9,
-        outlinewidth: 0,
-        len: 1,
-        lenmode: "fraction",
-        tickfont: { size: 11, color: variable("--soft") },
-        ...(log ? { tickvals: decades, ticktext: decades.map((power) => number(10 ** power)) } : { nticks: 5 }),
-        ...(few ? { tickvals: Array.from({ length: layer.high + 1 }, (_, k) => k) } : {}),
-      },
-    };
-    const nticks = chosen.paper ? 3 : 5;
-    const quiet = (name) => ({ title: plain(name), showgrid: false, nticks, tickangle: 0, automargin: false });
-    return {
-      traces: [trace],
-      layout: layout({
-        margin: { l: 58, r: 52, t: 6, b: 42 },
-        hovermode: "closest",
-        xaxis: axis(quiet(heat.names[0])),
-        yaxis: axis(quiet(heat.names[1])),
-      }),
-    };
-  }
+/* What is drawn of a layer: of visits their logarithm. */
+function cellsOf(heat, kind, at) {
+  const rows = heat.maps[kind][at];
+  return kind === "visits" ? rows.map((row) => row.map((count) => (count ? Math.log10(count) : null))) : rows;
+}
+
+/* One layer of a run's maps after snapshot `at`. */
+function mapChart(heat, kind, at) {
+  if (!heat || !heat.maps || !heat.maps[kind]) return null;
+  const layer = heat.layers[kind];
+  const colours = MAPS[kind];
+  const log = kind === "visits";
+  const action = kind === "choice";
+  const few = action && layer.high < report.colours.length;
+  const top = log ? Math.max(1, Math.log10(layer.high)) : layer.to;
+  const decades = [0, 1, 2, 3, 4, 5, 6].filter((power) => power <= top);
+  const centres = ([low, high]) =>
+    Array.from({ length: heat.cells }, (_, k) => low + ((k + 0.5) * (high - low)) / heat.cells);
+  const trace = {
+    type: "heatmap",
+    z: cellsOf(heat, kind, at),
+    customdata: heat.maps[kind][at],
+    x: centres(heat.x),
+    y: centres(heat.y),
+    zmin: log ? 0 : layer.from,
+    zmax: top,
+    colorscale: log
+      ? [
+          [0, faint(variable("--mark"), 0.18)],
+          [1, variable("--deep")],
+        ]
+      : action
+        ? actionColours(layer.high + 1)
+        : colours,
+    hoverongaps: false,
+    hovertemplate: `${action ? "action " : ""}%{customdata:.4~g} ${log ? "steps" : ""}<br>at (%{x:.3~g}, %{y:.3~g})<extra></extra>`,
+    colorbar: {
+      thickness: 9,
+      outlinewidth: 0,
+      len: 1,
+      lenmode: "fraction",
+      tickfont: { size: 11, color: variable("--soft") },
+      ...(log ? { tickvals: decades, ticktext: decades.map((power) => number(10 ** power)) } : { nticks: 5 }),
+      ...(few ? { tickvals: Array.from({ length: layer.high + 1 }, (_, k) => k) } : {}),
+    },
+  };
+  const nticks = chosen.paper ? 3 : 5;
+  const quiet = (name) => ({ title: plain(name), showgrid: false, nticks, tickangle: 0, automargin: false });
+  return {
+    traces: [trace],
+    layout: layout({
+      margin: { l: 58, r: 52, t: 6, b: 42 },
+      hovermode: "closest",
+      xaxis: axis(quiet(heat.names[0])),
+      yaxis: axis(quiet(heat.names[1])),
+    }),
+  };
 }

@@ -1,33 +1,10 @@
-/* Controls, tables, downloads and print; it starts the rest. */
-for (const box of document.querySelectorAll(".plot[data-kind]")) {
-  const task = report.tasks[Number(box.dataset.task)];
-  const { kind } = box.dataset;
-  const build = () => {
-    box.setAttribute("aria-label", curveWords(task, kind));
-    box.closest("figure").querySelector(".ends").textContent = endWords(task, kind);
-    return curveChart(task, kind);
-  };
-  new Chart(box, build);
-  fillOnOpen(box.closest("figure").querySelector("details"), () => curveRows(task, kind));
-}
+/* Legend, tables, downloads and print; it starts the rest. */
+wireCurves();
 for (const box of document.querySelectorAll(".plot[data-overall]"))
   new Chart(box, () => overallChart(box.dataset.overall));
 const heats = [...document.querySelectorAll(".heat")].map(
   (root) => new HeatSection(root, report.tasks[Number(root.dataset.task)]),
 );
-
-const refreshAll = () => {
-  for (const chart of charts) chart.refresh();
-  for (const details of document.querySelectorAll("details[data-table][open]"))
-    details.dispatchEvent(new Event("toggle"));
-};
-for (const input of document.querySelectorAll(".controls input[type=radio]")) {
-  input.addEventListener("change", () => {
-    chosen[input.name] = input.value;
-    refreshAll();
-  });
-  if (input.checked) chosen[input.name] = input.value; /* a reloaded page keeps its switches */
-}
 
 const buttons = [...document.querySelectorAll(".legend button[data-method]")];
 const show = (button, visible) => {
@@ -49,24 +26,6 @@ for (const button of document.querySelectorAll(".legend button[data-all]")) {
     refreshAll();
   });
 }
-
-/* Light or dark as the system says, until the reader says otherwise. */
-const dark = matchMedia("(prefers-color-scheme: dark)");
-const theme = document.querySelector(".theme");
-const isDark = () => (document.documentElement.dataset.theme || (dark.matches ? "dark" : "light")) === "dark";
-const nameTheme = () => {
-  theme.textContent = isDark() ? "Light page" : "Dark page";
-};
-theme.addEventListener("click", () => {
-  document.documentElement.dataset.theme = isDark() ? "light" : "dark";
-  nameTheme();
-  refreshAll();
-});
-dark.addEventListener("change", () => {
-  nameTheme();
-  refreshAll();
-});
-nameTheme();
 
 /* Tables are sorted by a click on a column's head; what has no number comes last. */
 for (const button of document.querySelectorAll("th button")) {
@@ -109,7 +68,7 @@ const FILES = {
         "iqm",
         "iqm_low",
         "iqm_high",
-        "explorer_share",
+        "guide_share",
       ],
     ];
     for (const task of report.tasks)
@@ -137,7 +96,7 @@ for (const button of document.querySelectorAll("button[data-file]")) {
     const [type, text] = FILES[button.dataset.file]();
     const link = element("a", { href: URL.createObjectURL(new Blob([text], { type })), download: button.dataset.file });
     link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
   });
 }
 

@@ -1,4 +1,4 @@
-/* Beside the maps: the singular values of Q̂ over time, and which member of the committee drove. */
+/* Beside the maps: the singular values of Q̂ over time, and which arm of the explorer drove. */
 function singularChart(heat) {
   if (!heat || !heat.singular) return null;
   const [first] = heat.singular;

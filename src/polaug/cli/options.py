@@ -1,0 +1,298 @@
+"""Options that several commands share, how their values are read, and what the Tab key offers for them."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import json
+import math
+import os
+import tempfile
+import typing
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import gymnasium as gym
+import typer
+
+from polaug.checks import choice
+from polaug.cli.hyperparams import read_file, read_pairs
+from polaug.errors import InvalidInputError, StateError, UnknownNameError, invalid
+from polaug.explorers import METHODS as EXPLORERS
+from polaug.study import CLASSIC, PAPER, TASKS, Task
+from polaug.study.levels import CONFIRM_EPISODES, EARLY_EVERY, EARLY_STEPS
+from polaug.study.methods import METHODS, Method
+
+SUITES = {"classic": [each.name for each in CLASSIC], "paper": [each.name for each in PAPER]}
+DEVICES = ("auto", "cpu", "cuda", "mps")
+_CORES = os.cpu_count() or 1
+
+
+# -- values -----------------------------------------------------------------------------------------------------------
+
+
+def whole_number(least: int | None = None, example: int = 1_000) -> Callable[[str], int]:
+    """How a flag's text becomes a whole number; `example` is what the message proposes instead."""
+
+    def read(text: str | int) -> int:
+        value = _integer(str(text))
+        if value is None or (least is not None and value < least):
+            rule = "must be a whole number" if least is None else f"must be a whole number of at least {least}"
+            raise typer.BadParameter(f"{rule}, got {text!r}; for example {example}")
+        return value
+
+    return read
+
+
+def _integer(text: str) -> int | None:
+    """`10000`, `10_000` or `1e4`; None for anything else."""
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return int(value) if value.is_integer() and abs(value) < 2**53 else None  # beyond that floats skip numbers
+
+
+def positive_number(example: float) -> Callable[[str], float]:
+    """How a flag's text becomes a number above 0."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not 0 < value < math.inf:
+            raise typer.BadParameter(f"must be a number above 0, got {text!r}; for example {example:g}")
+        return value
+
+    return read
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """A dict written as JSON."""
+    try:
+        return dict(json.loads(text))
+    except (ValueError, TypeError) as fault:
+        example = """'{"gamma": 0.98}'"""
+        raise typer.BadParameter(f"must be a JSON object like {example}, got {text!r} ({fault})") from fault
+
+
+def names(given: str | Iterable[str]) -> list[str]:
+    """`a,b` and `a b` are the same list."""
+    words = [given] if isinstance(given, str) else given
+    return [name.strip() for word in words for name in word.split(",") if name.strip()]
+
+
+def _offer(known: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """Completion: names that begin like the last one of a comma-separated list."""
+
+    def complete(incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",")
+        return [f"{before}{comma}{name}" for name in known() if name.startswith(last)]
+
+    return complete
+
+
+# -- options ----------------------------------------------------------------------------------------------------------
+
+_TASKS, _MANY = _offer(lambda: TASKS), _offer(lambda: [*SUITES, *TASKS])
+_ONE = 'Task or Gymnasium id; "package:Id-v0" imports package first'
+Env: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="ENV", help=f"{_ONE}. `polaug list` shows the tasks.", autocompletion=_TASKS),
+]
+Envs: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="ENV", help=f"{_ONE}. classic and paper are suites of tasks.", autocompletion=_MANY),
+]
+MoreEnvs: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--env", metavar="ENV", help="Same as the argument ENV.", autocompletion=_MANY)
+]
+Methods: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME[,NAME]",
+        help="Methods, separated by commas. `polaug list` shows them.",
+        autocompletion=_offer(lambda: METHODS),
+    ),
+]
+Explorers: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--explorer",
+        metavar="NAME[,NAME]",
+        help="Explorers, separated by commas.",
+        autocompletion=_offer(lambda: EXPLORERS),
+    ),
+]
+
+
+def _number(least: int, example: int, text: str, *flags: str) -> Any:
+    return typer.Option(*flags, parser=whole_number(least, example), metavar="N", help=text)
+
+
+Seeds: TypeAlias = Annotated[int, _number(1, 3, "Number of seeds.")]
+Seed: TypeAlias = Annotated[int, _number(0, 0, "Seed, or the first of several seeds.")]
+Out: TypeAlias = Annotated[Path, typer.Option(metavar="DIR", help="Folder for the results.")]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long a run is, and how often its agent is evaluated."""
+
+    steps: Annotated[
+        int | None, _number(1, 20_000, "Minimum number of steps of a run; 20,000 unless --episodes is given.")
+    ] = None
+    episodes: Annotated[int | None, _number(1, 100, "Minimum number of episodes of a run.")] = None
+    every: Annotated[int, _number(1, 1_000, "Steps between evaluations.", "--every", "--eval-freq")] = 1_000
+    early_every: Annotated[
+        int, _number(0, EARLY_EVERY, f"The same in the first {EARLY_STEPS:,} steps; 0: --every.")
+    ] = EARLY_EVERY
+    eval_episodes: Annotated[int, _number(1, 10, "Episodes per evaluation.")] = 10
+    confirm_episodes: Annotated[
+        int, _number(1, CONFIRM_EPISODES, "Episodes from fresh starts to confirm that a task is solved.")
+    ] = CONFIRM_EPISODES
+
+    def settings(self, steps: int | None = None, episodes: int | None = None) -> dict[str, Any]:
+        """As `train` and `Study.of` take them; by default `steps` and `episodes`, or 20,000 steps."""
+        given = asdict(self)
+        given |= {"steps": given["steps"] or steps, "episodes": given["episodes"] or episodes}
+        return given if given["steps"] or given["episodes"] else given | {"steps": 20_000}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Changed settings of environments and agents. They become part of their names."""
+
+    n_envs: Annotated[int | None, _number(1, 4, "Number of parallel environments.")] = None
+    env_kwargs: Annotated[
+        dict[str, Any] | None,
+        typer.Option(parser=json_object, metavar="JSON", help="Keyword arguments for gymnasium.make."),
+    ] = None
+    hyperparams: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="YAML file: a flat table, or RL Zoo's format.")
+    ] = None
+    param: Annotated[
+        list[str] | None,
+        typer.Option("-p", "--param", metavar="NAME:VALUE", help="One hyperparameter. Can be repeated."),
+    ] = None
+    device: Annotated[str | None, typer.Option(metavar="NAME", help="cpu (default), cuda or auto.")] = None
+
+    def task(self, found: Task) -> Task:
+        """The task with other arguments of its environment."""
+        if not self.env_kwargs:
+            return found
+        words = ",".join(f"{key}={value}" for key, value in sorted(self.env_kwargs.items()))
+        kwargs = tuple((dict(found.kwargs) | self.env_kwargs).items())
+        return replace(found, name=f"{found.name}[{words}]", kwargs=kwargs)
+
+    def method(self, found: Method, task: Task) -> Method:
+        """The method with the hyperparameters that were given."""
+        if self.device is not None:
+            choice("device", self.device.partition(":")[0], DEVICES)
+        given = {} if self.hyperparams is None else read_file(self.hyperparams, task.env_id)
+        given |= read_pairs(self.param or ())
+        one = {"n_envs": self.n_envs, "device": self.device}
+        return found.with_settings(**given | {name: value for name, value in one.items() if value is not None})
+
+
+@dataclass(frozen=True)
+class Logs:
+    """Other places to log to."""
+
+    tensorboard: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for TensorBoard logs.")] = None
+    track: Annotated[bool, typer.Option("--track", help="Log to Weights & Biases (needs wandb).")] = False
+    live: Annotated[bool, typer.Option("--live", help="Show the runs on a local page while they train.")] = False
+
+
+@dataclass(frozen=True)
+class Machines:
+    """Where the runs of a study run."""
+
+    workers: Annotated[int, _number(1, _CORES, "Number of runs at a time.")] = _CORES
+    backend: Annotated[str, typer.Option(metavar="NAME", help="local (this machine) or ray (a Ray cluster).")] = "local"
+    address: Annotated[
+        str | None,
+        typer.Option(metavar="ADDR", help="Address of the Ray cluster. Without it Ray starts on this machine."),
+    ] = None
+
+
+def grouped(function: Callable[..., int]) -> Callable[..., int]:
+    """The command with the fields of its option groups, which are dataclasses, as options of its own."""
+    hints = typing.get_type_hints(function, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    own: dict[str, inspect.Parameter] = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name not in groups:
+            own[name] = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[name])
+            continue
+        kinds = typing.get_type_hints(groups[name], include_extras=True)
+        for field in fields(groups[name]):
+            own[field.name] = inspect.Parameter(
+                field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=kinds[field.name]
+            )
+
+    @wraps(function)
+    def command(**given: Any) -> int:
+        for name, kind in groups.items():
+            given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
+        return function(**given)
+
+    command.__signature__ = inspect.Signature(list(own.values()))  # type: ignore[attr-defined]
+    command.__annotations__ = {name: parameter.annotation for name, parameter in own.items()}
+    return command
+
+
+# -- names that were given --------------------------------------------------------------------------------------------
+
+
+def envs(given: list[str] | None, more: list[str] | None, *, many: bool = True) -> list[str]:
+    """The environments that were given; a suite becomes the list of its tasks."""
+    words = [*(given or []), *(more or [])]
+    if many:
+        for word in words:
+            _check_suite(word)
+    found = [name for word in words for name in (SUITES.get(word, [word]) if many else [word])]
+    if not found:
+        raise InvalidInputError("ENV: none was given. For example MountainCar-v0; `polaug list` shows more.")
+    if not many and len(found) > 1:
+        raise invalid("ENV", "one at a time", found, "`polaug compare` takes several.")
+    return found
+
+
+def _check_suite(word: str) -> None:
+    """A misspelt suite; an unknown task is found when it is looked up."""
+    near = difflib.get_close_matches(word.casefold(), SUITES, n=1, cutoff=0.75)
+    if near and word not in (*SUITES, *TASKS, *gym.registry):
+        raise UnknownNameError(f"ENV: no suite and no task is called {word!r}. Did you mean the suite {near[0]!r}? "
+                               "`polaug list` shows the tasks.")  # fmt: skip
+
+
+def check_out(out: Path) -> None:
+    """Refuse a folder that cannot be written before anything starts; leaves nothing behind."""
+    there = next(part for part in (out.absolute(), *out.absolute().parents) if part.exists())
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as fault:
+        why = (fault.strerror or str(fault)).lower()
+        raise StateError(f"out: {out} cannot be written ({why}). Choose another folder.") from fault
+
+
+@contextmanager
+def writing(what: str, path: Path) -> Iterator[None]:
+    """Turn an OSError of writing to `path` into an error of polaug."""
+    try:
+        yield
+    except OSError as fault:
+        why = (fault.strerror or str(fault)).lower()
+        rule = f"{what} must be writable ({why})"
+        raise invalid("--out", rule, str(path), "Choose another place, or free this one.") from fault

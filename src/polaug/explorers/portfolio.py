@@ -1,0 +1,364 @@
+"""`portfolio`: the default, a bandit that chooses one of several explorers (its arms) for each episode.
+
+- `model` plans in completed dynamics with a novelty bonus;
+- `policy_search` searches low-rank policies in the same dynamics, which helps where values are hard to fit;
+- `aggregation` counts on a coarse grid, which represents walls. It takes turns with the others if they keep failing.
+
+The arms also learn from episodes driven by something else (the agent), but these count as returns of no arm. With
+several environments, `drive_only` says where an arm drives. Very long episodes are judged by segments.
+
+The declared space is not used: the same observations may come as Box, MultiDiscrete, Dict or float32, and an image may
+show one of a few hundred positions. So `tabular` plays first. If observations turn out not to repeat exactly
+(features/kinds.py), the arms take over and learn from the steps so far. If they repeat after all, a new table does.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from polaug.errors import invalid, unknown
+from polaug.explorers.aggregation import Aggregation, AggregationOptions
+from polaug.explorers.bandit import Arm, BanditOptions, are_failing, best, choose
+from polaug.explorers.base import Batch, BoolArray, Explorer, FloatArray, IntArray
+from polaug.explorers.experience import DynamicsExplorer, settings
+from polaug.explorers.model import ModelExplorer
+from polaug.explorers.policy_search import PolicySearchExplorer, SearchOptions
+from polaug.explorers.record import Phase
+from polaug.explorers.table import TabularOptions
+from polaug.explorers.tabular import TabularExplorer
+from polaug.explorers.value_iteration import PlanOptions
+from polaug.features.kinds import Recurrence, codes
+from polaug.features.spaces import Space
+from polaug.snapshot import saved
+from polaug.state import State
+from polaug.streams import subseed
+
+ARMS = ("model", "policy_search", "aggregation")
+_SEGMENT = 1000  # steps after which an unfinished episode is judged
+_ROLLOUTS, _LONGEST = 3, 200  # number of model rollouts for the veto, and their steps
+
+
+@saved()
+@dataclass(slots=True)
+class Segment:
+    """An episode, or a segment of a very long one, under way."""
+
+    arm: str
+    total: float = 0.0
+    length: int = 0
+    followed: int = 0  # steps on which the arm's choice was what was done
+
+    @property
+    def own(self) -> bool:
+        """Whether the arm has driven, not the agent."""
+        return self.followed > 0 and 2 * self.followed >= self.length
+
+
+@saved(
+    "_model", "_search", "_reserve", "_recurrence", "_table", "_past_rows", "_kept", "_called", "_own",
+    "_turn", "_arms", "_segments", "_recent", "played",
+)  # fmt: skip
+class PortfolioExplorer(DynamicsExplorer):
+    """Several explorers in one, without settings per environment.
+
+    Parameters
+    ----------
+    arms
+        Which of "model", "policy_search" and "aggregation" belong to it; the model always does. `policy_search` is
+        left out where there are so many dimensions and actions that it would cost seconds, `aggregation` beyond four
+        dimensions or nine actions, and where categories are among the observations.
+    bandit, plan, search, aggregation, tabular
+        `BanditOptions`, `PlanOptions`, `SearchOptions`, `AggregationOptions`, `TabularOptions`, or dicts of some of
+        their fields.
+    **common
+        See `DynamicsExplorer`.
+    """
+
+    def __init__(
+        self,
+        observation_space: Space,
+        action_space: Space,
+        *,
+        arms: Sequence[str] = ARMS,
+        bandit: BanditOptions | Mapping[str, Any] | None = None,
+        plan: PlanOptions | Mapping[str, Any] | None = None,
+        search: SearchOptions | Mapping[str, Any] | None = None,
+        aggregation: AggregationOptions | Mapping[str, Any] | None = None,
+        tabular: TabularOptions | Mapping[str, Any] | None = None,
+        **common: Any,
+    ) -> None:
+        super().__init__(observation_space, action_space, **common)
+        for name in arms:
+            if name not in ARMS:
+                raise unknown("arm", name, ARMS)
+        if "model" not in arms:
+            raise invalid("arms", 'must include "model"', arms, "It explores for the others.")
+        self._bandit = settings("bandit", bandit, BanditOptions)
+        self._tabular = replace(settings("tabular", tabular, TabularOptions), gamma=self.experience.gamma)
+        self._recurrence = Recurrence()
+        self._table: TabularExplorer | None = self._new_table(self._seed)
+        self._past: deque[Batch] = deque()  # batches that the arms have not seen, because the table plays
+        self._kept = 0  # steps in there
+        self._model = ModelExplorer(
+            self._state_space,
+            action_space,
+            seed=subseed(self._seed, "arm", "model"),
+            plan=plan,
+            experience=self.experience,
+        )
+        d, A = self._flatten.size, self.actions.n_actions
+        self._search: PolicySearchExplorer | None = None
+        affordable = PolicySearchExplorer.suits(
+            self._flatten.size, self.actions.n_actions, self.experience.dynamics.options
+        )
+        if "policy_search" in arms and affordable:
+            own = subseed(self._seed, "arm", "policy_search")
+            self._search = PolicySearchExplorer(
+                self._state_space, action_space, seed=own, search=search, experience=self.experience
+            )
+        names = ["model", *(["policy_search"] if self._search else [])]
+        self._reserve: Aggregation | None = None
+        grid = settings("aggregation", aggregation, AggregationOptions)
+        countable = Aggregation.suits(d, A)
+        if "aggregation" in arms and countable and not self._flatten.categorical.any():
+            self._reserve = Aggregation(self.experience, A, self._rng, grid)
+            names.append("aggregation")
+        self._called = False  # whether the reserve takes part
+        self._own: list[float] = []  # returns of the last episodes that arms drove
+        self._turn = 0  # episodes given while failing
+        self._arms = {name: Arm() for name in names}
+        self._segments: dict[int, Segment] = {}
+        self._recent: list[float] = []  # returns of the last episodes, of agent and explorer
+        self.played: dict[int, str] = {}
+        """The arm that played each environment's last finished episode."""
+
+    def _new_table(self, seed: int) -> TabularExplorer:
+        return TabularExplorer(self._state_space, self.action_space, seed=seed, **asdict(self._tabular))
+
+    @property
+    def explorers(self) -> dict[str, Explorer]:
+        """The arms."""
+        every: dict[str, Explorer] = {"model": self._model}
+        return every | ({"policy_search": self._search} if self._search else {})
+
+    # -- acting -----------------------------------------------------------------------------------------------------
+
+    def reset(self) -> None:
+        """Unfinished episodes count for no arm."""
+        if self._table is not None:
+            self._show_past()  # these steps belong to the old episodes
+            self._table.reset()
+        for environment in list(self._segments):
+            self._drop(environment)
+        super().reset()
+        for arm in self.explorers.values():
+            arm.reset()
+
+    def _choose(self, flat: FloatArray, states: Any) -> IntArray:
+        driven, chosen = list(self._to_drive(len(flat))), self._chosen
+        if self._table is not None:
+            return self._table._choose(flat, states)
+        for i in driven:
+            if i not in self._segments:
+                self._segments[i] = Segment("")
+            if not self._segments[i].arm:
+                self._give(self._segments[i])
+        for name, arm in self.explorers.items():
+            mine = [i for i in driven if self._segments[i].arm == name]
+            mask = np.zeros(len(flat), dtype=np.bool_)
+            mask[mine] = True
+            arm.drive_only(mask)
+            chosen[mine] = arm._choose(flat, states)[mine]
+        mine = [i for i in driven if self._segments[i].arm == "aggregation"]
+        if mine and self._reserve is not None:
+            chosen[mine] = self._reserve.choose(flat, np.array(mine))
+        return np.maximum(chosen, 0)
+
+    def _choose_allowed(self, flat: FloatArray, states: Any, allowed: BoolArray) -> IntArray:
+        if self._table is None:
+            return super()._choose_allowed(flat, states, allowed)
+        self._driven = None
+        return self._table._choose_allowed(flat, states, allowed)
+
+    def _corrected(self, chosen: IntArray) -> None:
+        super()._corrected(chosen)
+        for arm in self.explorers.values():
+            arm._corrected(chosen)
+
+    @property
+    def _failing(self) -> bool:
+        return are_failing(self._own, self._recent, self.experience.record.found, self._bandit)
+
+    def _give(self, segment: Segment) -> None:
+        record = self.experience.record
+        ready = {name: arm for name, arm in self._arms.items() if name == "model" or self._can_play(name)}
+        if self._reserve is not None and self._reserve.laid and self._failing:
+            self._turn += 1
+            if self._turn % 2:
+                segment.arm = "aggregation"
+                self._arms["aggregation"].pending += 1
+                return
+        segment.arm = choose(
+            ready, self._recent, self.experience.buffer.steps, record.phase, record.costly, self._bandit,
+            self._predicted,
+        )  # fmt: skip
+        self._arms[segment.arm].pending += 1
+
+    def _can_play(self, name: str) -> bool:
+        if name == "aggregation":
+            return self._called and self._reserve is not None and self._reserve.laid
+        return self._model.ready and self._search is not None and self._search.ready
+
+    def _predicted(self, name: str) -> float | None:
+        """An arm's return in model rollouts."""
+        record = self.experience.record
+        starts, horizon = record.starts(_ROLLOUTS, self._rng), max(record.horizon(_LONGEST), 1)
+        if name == "aggregation":
+            return None  # the model has no walls
+        if name == "policy_search":
+            return None if self._search is None else self._search.expected_return
+        return self._model.predicted_return(starts, horizon) if self._model.ready else None
+
+    # -- learning ---------------------------------------------------------------------------------------------------
+
+    def _learn(self, batch: Batch) -> None:
+        countable = self._flatten.encoded or bool((batch.next_flat == np.rint(batch.next_flat)).all())
+        recurs = self._recurrence.observe(codes(batch.next_flat).tolist(), batch.ended.tolist(), finite=countable)
+        if self._table is None:
+            self._table = self._new_table(int(self._rng.integers(2**31))) if recurs else None
+            self._learn_numbers(batch)
+            return
+        self._table._learn(batch)
+        self._table.steps += len(batch)
+        self._past.append(batch)
+        self._kept += len(batch)
+        while self._kept > self.experience.buffer.capacity:
+            self._kept -= len(self._past.popleft())
+        for environment in np.flatnonzero(batch.ended).tolist():
+            self.played[environment] = "tabular"
+        if not recurs:
+            self._table = None
+            self._show_past()
+
+    def _learn_hindsight(self, batch: Batch) -> None:
+        if self._table is None:
+            super()._learn_hindsight(batch)
+        else:
+            self._table._learn_hindsight(batch)
+
+    def _show_past(self) -> None:
+        """The arms learn from the steps in which the table played."""
+        past, self._past, self._kept = self._past, deque(), 0
+        played = dict(self.played)
+        for each in past:
+            self._learn_numbers(each)
+        self.played = played
+
+    def _learn_numbers(self, batch: Batch) -> None:
+        """The arms learn."""
+        n = len(batch)
+        followed = self._followed(batch)
+        self._forget_choice(batch)
+        others = n != self.experience.record.environments  # then no episode under way goes on
+        for i in [i for i, segment in self._segments.items() if i >= n or (others and segment.length)]:
+            self._drop(i)
+        self.experience.learn(batch)
+        judged: dict[int, float | None] = {}
+        counted: dict[int, float | None] = {}
+        ended = batch.ended
+        for i in range(n):
+            segment = self._segments.setdefault(i, Segment(""))
+            segment.total += float(batch.rewards[i])
+            segment.length += 1
+            segment.followed += int(followed[i])
+            if ended[i] or segment.length >= _SEGMENT:
+                judged[i] = segment.total if segment.own and segment.arm == "policy_search" else None
+                counted[i] = segment.total if segment.own and segment.arm == "aggregation" else None
+                self._finish(i)
+        self._model.learn_from(batch)
+        if self._reserve is not None and self._called:
+            self._reserve.learn(n, counted)
+        if self._search is not None:
+            self._search.learn_from(batch, judged, int(np.count_nonzero(followed)))
+
+    def _finish(self, environment: int) -> None:
+        """An episode, or a segment of a long one, is over."""
+        segment = self._segments.pop(environment)
+        self._recent = [*self._recent, segment.total][-self._bandit.recent :]
+        self.played[environment] = segment.arm
+        if not segment.arm:
+            return
+        arm = self._arms[segment.arm]
+        arm.pending -= 1
+        if not segment.own:
+            return
+        arm.plays += 1
+        self._own = [*self._own, segment.total][-self._bandit.failing :]
+        self._called = self._called or (self._reserve is not None and self._failing)
+        if self.experience.record.phase is Phase.BLIND:
+            return  # the return only reflects the cost of the search
+        arm.last = self.experience.buffer.steps
+        arm.at = [*arm.at, arm.last][-self._bandit.recent :]
+        arm.returns = [*arm.returns, segment.total][-self._bandit.recent :]
+
+    def _drop(self, environment: int) -> None:
+        """An episode without an end counts for no arm."""
+        segment = self._segments.pop(environment)
+        if segment.arm:
+            self._arms[segment.arm].pending -= 1
+
+    # -- what it knows ----------------------------------------------------------------------------------------------
+
+    def _q_values(self, flat: FloatArray, states: Any) -> FloatArray | None:
+        if self._table is not None:
+            return self._table._q_values(flat, states)
+        values, leader = self._model.values(flat), best(self._arms, self._recent, self._bandit)
+        if leader == "aggregation" and self._reserve is not None:
+            return self._reserve.values(flat)
+        if values is None or self._search is None or leader != "policy_search":
+            return values
+        # Scores of a policy rank actions but are no returns: the model's values, the highest at the policy's choice.
+        scores = self._search.values(flat)
+        if scores is not None:
+            choice, top, rows = scores.argmax(axis=1), values.argmax(axis=1), np.arange(len(flat))
+            values[rows, choice], values[rows, top] = values[rows, top], values[rows, choice]
+        return values
+
+    @property
+    def searching(self) -> bool:
+        """Whether no reward stands out so far."""
+        return self._table.searching if self._table is not None else self.experience.record.phase is Phase.BLIND
+
+    def _uncertainty(self, flat: FloatArray, states: Any) -> FloatArray | None:
+        return None if self._table is not None else self._model._uncertainty(flat, states)
+
+    def statistics(self) -> dict[str, float]:
+        """Scalars for logging."""
+        if self._table is not None:
+            return self._table.statistics() | super().statistics() | {"recurs": 1.0}
+        rows = {"stored": float(self.experience.buffer.size), "episodes": float(self.experience.record.ended)}
+        rows |= {"recurs": 0.0} | {f"plays_{name}": float(arm.plays) for name, arm in self._arms.items()}
+        return super().statistics() | rows
+
+    # -- state ------------------------------------------------------------------------------------------------------
+
+    def _load(self, state: State) -> None:
+        self._table = self._table or self._new_table(0)
+        super()._load(state)
+
+    @property
+    def _past_rows(self) -> tuple[list[int], Batch | None]:
+        """The batches that the arms have not seen: the rows of each, and all rows in one batch."""
+        return [len(batch) for batch in self._past], Batch.joined(self._past) if self._past else None
+
+    @_past_rows.setter
+    def _past_rows(self, rows: tuple[list[int], Batch | None]) -> None:
+        lengths, batch = rows
+        ends = np.cumsum([0, *lengths]).tolist()
+        self._past = deque(batch.rows(slice(*each)) for each in pairwise(ends)) if batch else deque()

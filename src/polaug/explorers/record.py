@@ -1,0 +1,151 @@
+"""One record of episodes: returns, starts, lengths, and the phase of the search that follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from polaug.explorers.base import Batch, FloatArray
+from polaug.explorers.returns import Returns
+from polaug.snapshot import saved
+
+_STARTS = 60  # number of first states kept
+_ALIKE = 1e-9  # relative difference of rewards below which they are the same
+
+
+@saved()
+class Phase(Enum):
+    """How far the search has come."""
+
+    BLIND = 0
+    """All rewards so far are equal or negligible: only the search counts."""
+    SEARCHING = 1
+    """Rewards differ, but none was an outlier, and no episode has terminated."""
+    IMPROVING = 2
+    """An outlier among the rewards was seen, or an end of the task."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordOptions:
+    """Settings of the record."""
+
+    idle: int = 200
+    """Number of equal first rewards of an episode after which doing nothing counts as the best known behaviour. Then
+    only the search counts for five times as many steps. The pause doubles each time.
+    """
+
+
+@saved(
+    "returns", "_starts", "started", "longest", "cut", "ended", "terminated", "_lengths", "_first", "_same",
+    "_blind_until", "_calm",
+)  # fmt: skip
+class Record:
+    """Follows the episodes of all environments."""
+
+    def __init__(self, dimensions: int, gamma: float, options: RecordOptions) -> None:
+        self.options, self.returns = options, Returns(gamma)
+        self._starts = np.zeros((_STARTS, dimensions))
+        self.started = 0
+        """Episodes whose start was seen."""
+        self.longest, self.cut = 0, False
+        """The longest episode, and whether any was cut off by a time limit."""
+        self.ended = 0
+        """Episodes."""
+        self.terminated = False
+        """Whether any episode ever terminated."""
+        self._lengths = np.zeros(0, dtype=np.int64)  # of each environment's episode so far
+        self._first = np.zeros(0)  # the first reward of each environment's episode,
+        self._same = np.zeros(0, dtype=np.int64)  # and how many were just that; −1 once one was not
+        self._astray = 5 * options.idle  # steps for which only the search counts
+        self._blind_until, self._calm = 0, self._astray
+
+    def follow(self, batch: Batch) -> list[tuple[int, float]]:
+        """Take in one step of each environment; gives (environment, return) of the episodes that ended with it."""
+        n = len(batch)
+        if n != len(self._lengths):
+            self.restart(n)
+        for i in np.flatnonzero(self._lengths == 0):
+            self._starts[self.started % len(self._starts)] = batch.flat[i]
+            self.started += 1
+        self._lengths += 1
+        finished = self.returns.follow(batch)
+        self._watch_for_idling(batch)
+        ended = batch.ended
+        if ended.any():
+            self.longest = max(self.longest, int(self._lengths[ended].max()))
+            self.cut = self.cut or bool((batch.truncated & ~batch.terminated).any())
+            self.terminated = self.terminated or bool(batch.terminated.any())
+            self.ended += int(np.count_nonzero(ended))
+            self._lengths[ended] = 0
+        else:
+            self.longest = max(self.longest, int(self._lengths.max(initial=0)))
+        return finished
+
+    @property
+    def environments(self) -> int:
+        """How many are followed; 0 after a restart."""
+        return len(self._lengths)
+
+    def restart(self, n: int = 0) -> None:
+        """Episodes under way have no end; the next ones are of n environments."""
+        if len(self._lengths):
+            self.returns.restart()
+        self._lengths, self._same = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        self._first = np.zeros(n)
+
+    def _watch_for_idling(self, batch: Batch) -> None:
+        """If actions cost and no success was seen, doing nothing is the best known behaviour: search on.
+
+        Improving and then staying there is not idle. The search is bounded.
+        """
+        if self.found:
+            return
+        least = _ALIKE * max(abs(self.returns.best_reward), abs(self.returns.worst_reward))
+        self._first = np.where(self._same == 0, batch.rewards, self._first)
+        same = (self._same >= 0) & (np.abs(batch.rewards - self._first) <= least)
+        self._same = np.where(batch.ended, 0, np.where(same, self._same + 1, -1))
+        rested = self.returns.steps >= self._blind_until + (self._calm - self._astray)
+        if rested and self.at_stake and self._same.max(initial=0) >= self.options.idle:
+            self._blind_until, self._calm = self.returns.steps + self._astray, 2 * self._calm
+            self._same[:] = -1
+
+    # -- what is known ----------------------------------------------------------------------------------------------
+
+    @property
+    def at_stake(self) -> bool:
+        """Whether rewards have differed so far."""
+        best, worst = self.returns.best_reward, self.returns.worst_reward
+        return best - worst > _ALIKE * max(abs(best), abs(worst))
+
+    @property
+    def found(self) -> bool:
+        """Whether an outlier among the rewards, or an end of the task, was ever seen."""
+        return self.returns.rewarded or self.terminated
+
+    @property
+    def costly(self) -> bool:
+        """Whether every step has a clear cost. Doing nothing is then no solution, so low returns are informative."""
+        return self.returns.best_reward < -0.01 * abs(self.returns.worst_reward)
+
+    @property
+    def trifling(self) -> bool:
+        """Whether some rewards are positive, none is an outlier and none is negative."""
+        return self.returns.best_reward > 0.0 and self.returns.worst_reward >= 0.0 and not self.returns.rewarded
+
+    @property
+    def phase(self) -> Phase:
+        """How far the search has come."""
+        if self.found:
+            return Phase.IMPROVING
+        blind = not self.at_stake or self.trifling or self.returns.steps < self._blind_until
+        return Phase.BLIND if blind else Phase.SEARCHING
+
+    def horizon(self, most: int) -> int:
+        """How long model rollouts should be."""
+        return min(self.longest, most) if self.cut else min(max(2 * self.longest, 100), most)
+
+    def starts(self, count: int, rng: np.random.Generator) -> FloatArray:
+        """First states (count, d) of past episodes."""
+        return self._starts[rng.integers(max(min(self.started, len(self._starts)), 1), size=count)]

@@ -1,0 +1,145 @@
+"""`tabular`: R-max on counted transitions (Brafman & Tennenholtz, 2002), for observations that repeat exactly.
+
+Every visited pair has exact counts, so Q̂ is solved by prioritised sweeping (Moore & Atkeson, 1993), not fitted. Two
+modes share the counts. *Exploring* values an untried pair at the optimum, or at the value of its predicted next state
+if the action has proved to be a translation (translations.py). *Exploiting* never takes an untried pair. If repeated
+pairs have different results (the task is stochastic), virtual visits to the optimum are added to each pair. Each
+episode is played in one mode. The more exploring episodes brought no better return, the fewer explore.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from polaug.explorers.base import Batch, BoolArray, Explorer, FloatArray, IntArray
+from polaug.explorers.replay import BestEpisode
+from polaug.explorers.returns import Returns
+from polaug.explorers.table import EXPLOITING, EXPLORING, Table, TabularOptions
+from polaug.features.spaces import Space
+from polaug.snapshot import saved
+
+REPLAYING = 2  # an exploiting episode that plays the best one again
+
+
+@saved("_returns", "_table", "_observations", "_modes", "_best")
+class TabularExplorer(Explorer):
+    """Counts and optimistic planning for observations that repeat exactly.
+
+    Parameters
+    ----------
+    **options
+        Fields of `TabularOptions`.
+    """
+
+    Options = TabularOptions
+
+    def __init__(
+        self,
+        observation_space: Space,
+        action_space: Space,
+        **options: Any,
+    ) -> None:
+        common = {name: options.pop(name) for name in ("seed", "features") if name in options}
+        super().__init__(observation_space, action_space, **common)
+        settings = TabularOptions(**options)
+        self._returns = Returns(float(settings.gamma))
+        self._table = Table(self.actions.n_actions, self._returns, settings)
+        self._numbers: dict[bytes, int] = {}  # of each distinct observation
+        self._modes = np.zeros(0, dtype=np.int64)  # in which each environment's episode is played
+        self._best = BestEpisode()
+
+    def reset(self) -> None:
+        """Other episodes begin, in modes of their own."""
+        self._returns.restart()
+        self._modes = self._modes[:0]
+        self._best.reset()
+
+    def _choose(self, flat: FloatArray, states: Any) -> IntArray:
+        modes = self._modes if len(self._modes) == len(flat) else np.full(len(flat), EXPLORING)
+        numbers = self._numbered(flat)
+        chosen = [self._action(i, s, mode) for i, (s, mode) in enumerate(zip(numbers, modes.tolist(), strict=True))]
+        return np.array(chosen, dtype=np.int64)
+
+    def _choose_allowed(self, flat: FloatArray, states: Any, allowed: BoolArray) -> IntArray:
+        for i in np.flatnonzero(~allowed.all(axis=1)):
+            s = self._numbered(flat[i : i + 1], add=True)[0]
+            for action in np.flatnonzero(~allowed[i]).tolist():
+                self._table.forbid(s, action)
+        return super()._choose_allowed(flat, states, allowed)
+
+    def _action(self, environment: int, s: int, mode: int) -> int:
+        again = self._best.action(environment, s) if mode == REPLAYING else None
+        return self._table.choose(s, EXPLOITING if mode == REPLAYING else mode, self._rng) if again is None else again
+
+    def _numbered(self, flat: FloatArray, *, add: bool = False) -> list[int]:
+        """Numbers of observations (n, d); those never seen have the next one."""
+        numbers, new = [], len(self._numbers)
+        for row in flat + 0.0:  # −0 is 0
+            key = row.tobytes()
+            if add and key not in self._numbers:
+                self._numbers[key] = new = len(self._numbers)
+            numbers.append(self._numbers.get(key, new))
+            new = len(self._numbers)
+        return numbers
+
+    def _q_values(self, flat: FloatArray, states: Any) -> FloatArray | None:
+        if not self._numbers:
+            return None
+        return np.stack([self._values(s) for s in self._numbered(flat)])
+
+    def _values(self, s: int) -> FloatArray:
+        q = self._table.known_values(s)
+        again = self._best.actions_in(s)
+        if again:  # while the plan fails, what the best episode did is worth more than all else
+            q[again] = q.max() + 0.01 * max(self._returns.high - self._returns.low, 1e-12)
+        return q
+
+    def _learn(self, batch: Batch) -> None:
+        if len(batch) != len(self._modes):
+            self._modes = np.full(len(batch), EXPLORING)
+            self._best.reset()
+        here, there = self._numbered(batch.flat, add=True), self._numbered(batch.next_flat, add=True)
+        self._count(here, there, batch)
+        for i, (s, action) in enumerate(zip(here, batch.actions.tolist(), strict=True)):
+            self._best.step(i, s, action)
+        finished = self._returns.follow(batch)
+        for i, total in finished:
+            mode = int(self._modes[i])
+            self._table.judge(EXPLOITING if mode == REPLAYING else mode, total)
+            self._best.ended(i, total, exploited=mode != EXPLORING, replayed=mode == REPLAYING)
+            mode = self._table.next_mode()
+            self._modes[i] = REPLAYING if mode == EXPLOITING and self._best.is_due() else mode
+        if finished:
+            self._table.episode_ended()
+        else:
+            self._table.plan()
+
+    def _learn_hindsight(self, batch: Batch) -> None:
+        self._count(self._numbered(batch.flat, add=True), self._numbered(batch.next_flat, add=True), batch)
+
+    def _count(self, here: list[int], there: list[int], batch: Batch) -> None:
+        for s, action, reward, to, ends in zip(
+            here, batch.actions.tolist(), batch.rewards.tolist(), there, batch.terminated.tolist(), strict=True
+        ):
+            self._table.count(s, action, reward, to, ends)
+
+    @property
+    def searching(self) -> bool:
+        """Whether no reward was above 0 so far."""
+        return self._table.searching
+
+    def statistics(self) -> dict[str, float]:
+        """Scalars for logging."""
+        exploring = float(np.mean(self._modes == EXPLORING)) if len(self._modes) else 0.0
+        return super().statistics() | self._table.statistics() | {"exploring_share": exploring}
+
+    @property
+    def _observations(self) -> FloatArray:
+        """The distinct observations (n, d), by their numbers."""
+        return np.frombuffer(b"".join(self._numbers)).reshape(-1, self._flatten.size)
+
+    @_observations.setter
+    def _observations(self, rows: FloatArray) -> None:
+        self._numbers = {row.tobytes(): s for s, row in enumerate(rows)}
