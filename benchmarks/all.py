@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.studies import keep
-from benchmarks.timing import machine
+from benchmarks.timing import RESULTS, machine
 from benchmarks.variants import PERMUTED
 from polaug.study.results import find_runs
 from polaug.study.summary import Headline, headline, plain, reference
@@ -214,6 +215,8 @@ def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = pr
         run(part, args.out, args.seeds, args.steps, args.workers)
         if args.keep and part in (*STUDIES, "paper"):
             keep(args.out / part, part)
+        elif args.keep and part == "explorers":
+            shutil.copy(args.out / "explorers.csv", RESULTS)
         write(page(args.out, args.seeds), args.page)
     say(f"written: {args.page}; {number((time.monotonic() - started) / 3600)} hours")
 

@@ -1,20 +1,19 @@
 """Which settings of the default explorer matter: `python -m benchmarks.sensitivity [--seeds 5]` (resumable).
 
 Each number in its option dataclasses is halved and doubled, one at a time, on five tasks. A cell that finishes is
-written to benchmarks/results/sensitivity.jsonl at once; cells that are there already are skipped.
+written to benchmarks/results/sensitivity.csv at once; cells that are there already are skipped.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from benchmarks.portfolio import read, run
+from benchmarks.explorers import measure
 from benchmarks.timing import RESULTS
 from polaug.explorers.aggregation import AggregationOptions
 from polaug.explorers.bandit import BanditOptions
@@ -25,7 +24,7 @@ from polaug.explorers.table import TabularOptions
 from polaug.explorers.value_iteration import PlanOptions
 from polaug.study.statistics import interquartile_mean
 
-TASKS = ("MountainCar", "Acrobot", "CartPole", "Pendulum", "MountainCarContinuous")
+TASKS = ("MountainCar-v0", "Acrobot-v1", "CartPole-v1", "Pendulum-v1", "MountainCarContinuous-v0")
 OPTIONS: dict[str, type] = {
     "bandit": BanditOptions,
     "plan": PlanOptions,
@@ -57,24 +56,22 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first-seed", type=int, default=4000)
     parser.add_argument("--only", default="", help="settings whose name holds this text")
-    parser.add_argument("--out", type=Path, default=RESULTS / "sensitivity.jsonl")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=RESULTS / "sensitivity.csv")
     args = parser.parse_args()
     seeds = range(args.first_seed, args.first_seed + args.seeds)
-    wanted = {label: options for label, options in versions() if label == "default" or args.only in label}
-    done = read(args.out)
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    cells = [(label, task, seed) for seed in seeds for label in wanted for task in args.tasks]
-    for number, (label, task, seed) in enumerate(cells, start=1):
-        if (label, task, seed) in done:
-            continue
-        row = {"label": label, "task": task, "seed": seed} | run(task, seed, wanted[label], "portfolio")
-        with args.out.open("a") as file:
-            file.write(json.dumps(row) + "\n")
-        done[label, task, seed] = row
-        print(f"{number}/{len(cells)} {label} {task} seed {seed}: {row['score']:.2f}", flush=True)
+    chosen = {label: options for label, options in versions() if label == "default" or args.only in label}
+    wanted = {
+        (label, task, "plain", "portfolio", seed): options
+        for seed in seeds
+        for label, options in chosen.items()
+        for task in args.tasks
+    }
+    rows = measure(wanted, args.workers, args.out)
     print(f"{'':32s}" + "".join(f"{task[:14]:>16s}" for task in args.tasks))
-    for label in wanted:
-        means = [interquartile_mean([done[label, task, seed]["score"] for seed in seeds]) for task in args.tasks]
+    for label in chosen:
+        mine = [row for row in rows if row["label"] == label]
+        means = [interquartile_mean([row["score"] for row in mine if row["task"] == task]) for task in args.tasks]
         print(f"{label:32s}" + "".join(f"{mean:16.2f}" for mean in means))
 
 

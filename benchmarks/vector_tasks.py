@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+from gymnasium.envs.classic_control.mountain_car import MountainCarEnv
 
 
 class Doorway(gym.Env[Any, Any]):
@@ -66,13 +67,16 @@ class SwingUp(gym.Env[Any, Any]):
         return self._seen(), float(math.cos(angle) > math.cos(0.3)), False, self.steps >= 250, {}
 
 
-class Lure(gym.Wrapper[Any, Any, Any, Any]):
+class Lure(MountainCarEnv):
     """MountainCar where the flag pays 1, no step costs, and standing still in the valley pays a trifle."""
 
-    def __init__(self) -> None:
-        super().__init__(gym.make("MountainCar-v0"))
-
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        observation, _, terminated, truncated, info = self.env.step(action)
+        observation, _, terminated, truncated, info = super().step(action)
         valley = abs(observation[0] + math.pi / 6) < 0.05 and abs(observation[1]) < 0.005
         return observation, 1.0 if terminated else 1e-6 * valley, terminated, truncated, info
+
+
+IDS = {"Doorway": "benchmarks/Doorway-v0", "SwingUp": "benchmarks/SwingUp-v0", "Lure": "benchmarks/Lure-v0"}
+gym.register(IDS["Doorway"], Doorway)
+gym.register(IDS["SwingUp"], SwingUp)
+gym.register(IDS["Lure"], Lure, max_episode_steps=200)
