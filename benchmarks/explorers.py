@@ -1,7 +1,7 @@
 """How good an explorer is alone: `python -m benchmarks.explorers [--explorer portfolio] [--seeds 10] [--robustness]`.
 
 Every (label, task, variant, explorer, seed) is a cell, run with the explorer's defaults. A finished cell is appended to
---out at once; cells that are there already are skipped, so an interrupted run goes on. `--ablate` also runs the default
+--out at once; cells that are there already are skipped, so an interrupted run goes on. `--ablate` also runs the
 explorer without one of its parts. Give `--label` a new name after changing an explorer.
 """
 
@@ -93,8 +93,9 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "second plan": {"plan": {"average": False}},
     "Fourier features": {"dynamics": {"fourier_amplitude": 1e-9}},
     "idling": {"record": {"idle": 10**9}},
+    "achieved returns": {"deep_q": {"achieved": False}},
 }
-"""Options that each switch one part of the default explorer off."""
+"""Options that each switch one part of the default explorer off; the last one is of `--explorer deep_q`."""
 
 Cell = tuple[str, str, str, str, int]  # label, task, variant, explorer, seed
 Row = dict[str, Any]

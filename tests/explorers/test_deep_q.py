@@ -1,4 +1,4 @@
-"""`deep_q`: its gradients, what it learns, and when the portfolio calls it."""
+"""`deep_q`: its gradients, what it learns, and from what."""
 
 import gymnasium as gym
 import numpy as np
@@ -103,3 +103,22 @@ def test_bad_options_are_refused_by_name():
             polaug.make_explorer("deep_q", env.observation_space, env.action_space, deep_q={name: value})
     with pytest.raises(UnknownNameError, match="n_step"):
         polaug.make_explorer("deep_q", env.observation_space, env.action_space, deep_q={"n_steps": 3})
+
+
+@pytest.mark.parametrize("achieved", [True, False])
+def test_what_an_episode_achieved_is_a_lower_bound(achieved):
+    """Ten steps of rest end the episode with 1. The observation does not show how long it has rested."""
+    space, options = gym.spaces.Box(-1, 1, (1,)), QUICK | {"n_step": 1, "achieved": achieved}
+    explorer = polaug.make_explorer("deep_q", space, gym.spaces.Discrete(2), gamma=0.9, deep_q=options)
+    seen, rested = np.zeros((1, 1)), 0
+    for step in range(1500):
+        resting = step % 30 >= 20  # else it moves half of the time
+        action = 0 if resting else step % 2
+        rested = rested + 1 if action == 0 else 0
+        over = np.array([rested == 10])
+        explorer.observe(
+            polaug.Transitions(seen, np.array([action]), over.astype(float), seen, over, np.zeros(1, np.bool_))
+        )
+        rested = 0 if over[0] else rested
+    value = explorer.q_values(seen).max()
+    assert (value > 0.5) == achieved

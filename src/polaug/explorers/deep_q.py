@@ -1,11 +1,13 @@
 """`deep_q`: an off-policy Q network (DQN, Mnih et al., 2015), for tasks of which no smooth model can be fitted.
 
 It learns from every transition, also the agent's. It combines n-step returns (Rainbow, Hessel et al., 2018),
-layer normalisation (Ba et al., 2016), averaged target networks (Lillicrap et al., 2016), a target that is the smaller
-one of two networks (TD3, Fujimoto et al., 2018), and advantage learning (Baird, 1999), which widens the gaps between
-actions. It acts by the averaged networks, with a little noise.
+layer normalisation (Ba et al., 2016), averaged target networks (Lillicrap et al., 2016) and a target that is the
+smaller one of two networks (TD3, Fujimoto et al., 2018), but never less than the return that the episode achieved
+(optimality tightening, He et al., 2017; self-imitation, Oh et al., 2018). It acts by the averaged networks, with a
+little noise.
 
-NumPy computes the gradients: explorers do not import torch, and for networks of this size it takes less time.
+NumPy and two compiled loops compute the gradients: explorers do not import torch, and for networks of this size it
+takes less time.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polaug.checks import positive
+from polaug.compiled import compiled
 from polaug.errors import invalid
 from polaug.explorers.base import Batch, Explorer, FloatArray, IntArray
 from polaug.explorers.experience import settings
@@ -29,6 +32,46 @@ from polaug.features.spaces import Space
 from polaug.snapshot import saved
 
 Float32Array = NDArray[np.float32]
+
+_TINY = np.float32(1e-5)
+
+
+@compiled
+def _rectified(sums: Float32Array, biases: Float32Array, scale: Float32Array, out: Float32Array) -> None:
+    """Normalise sums (M, n, h) to mean 0 and variance 1 over h, in place; `out` is their rectified sum with biases."""
+    members, n, width = sums.shape
+    for m in range(members):
+        for i in range(n):
+            row, square = sums[m, i], sums.dtype.type(0.0)
+            mean = row.sum() / row.dtype.type(width)
+            for j in range(width):
+                row[j] -= mean
+                square += row[j] * row[j]
+            scale[m, i] = 1.0 / np.sqrt(square / row.dtype.type(width) + _TINY)
+            for j in range(width):
+                row[j] *= scale[m, i]
+                out[m, i, j] = max(row[j] + biases[m, 0, j], row.dtype.type(0.0))
+
+
+@compiled
+def _slopes_of_sums(
+    slopes: Float32Array, out: Float32Array, normalised: Float32Array, scale: Float32Array, biases: Float32Array
+) -> None:
+    """Gradient by `out` of `_rectified` to that by the sums, in place, and by the biases (M, 1, h)."""
+    members, n, width = slopes.shape
+    biases[:] = 0.0
+    for m in range(members):
+        for i in range(n):
+            row, mean, along = slopes[m, i], slopes.dtype.type(0.0), slopes.dtype.type(0.0)
+            for j in range(width):
+                if not out[m, i, j] > 0.0:
+                    row[j] = 0.0
+                biases[m, 0, j] += row[j]
+                mean += row[j]
+                along += row[j] * normalised[m, i, j]
+            mean, along = mean / row.dtype.type(width), along / row.dtype.type(width)
+            for j in range(width):
+                row[j] = (row[j] - mean - along * normalised[m, i, j]) * scale[m, i]
 
 
 @saved("parameters")
@@ -68,12 +111,10 @@ class Ensemble:
         passed = []
         for weights, biases in self._layers[:-1]:
             sums = x @ weights
-            sums -= sums.mean(axis=-1, keepdims=True)
-            scale = 1.0 / np.sqrt(np.einsum("mnh,mnh->mn", sums, sums)[..., None] / np.float32(sums.shape[-1]) + _TINY)
-            sums *= scale
+            scale, following = np.empty(sums.shape[:2], sums.dtype), np.empty_like(sums)
+            _rectified(sums, biases, scale, following)
             passed.append((x, sums, scale))
-            x = sums + biases
-            np.maximum(x, np.float32(0.0), out=x)
+            x = following
         weights, biases = self._layers[-1]
         passed.append((x, x, x))
         return x @ weights + biases, passed
@@ -87,21 +128,16 @@ class Ensemble:
         for k in reversed(range(len(self._layers))):
             x, normalised, scale = passed[k]
             if k < len(self._layers) - 1:
-                slopes *= passed[k + 1][0] > 0.0
-            slopes.sum(axis=1, keepdims=True, out=views[k][1])
-            if k < len(self._layers) - 1:
-                width = np.float32(slopes.shape[-1])
-                along = np.einsum("mnh,mnh->mn", slopes, normalised)[..., None] / width
-                slopes -= slopes.mean(axis=-1, keepdims=True)
-                slopes -= normalised * along
-                slopes *= scale
+                _slopes_of_sums(slopes, passed[k + 1][0], normalised, scale, views[k][1])
+            else:
+                slopes.sum(axis=1, keepdims=True, out=views[k][1])
             np.matmul(x.swapaxes(-1, -2), slopes, out=views[k][0])
             if k:
                 slopes = slopes @ self._layers[k][0].swapaxes(-1, -2)
         return gradient
 
 
-_TINY = np.float32(1e-5)
+_LONGEST = 5_000  # steps of an episode whose achieved returns are kept
 _NUMBERS = 10_000_000  # that the replay holds at most: with many dimensions fewer transitions
 
 
@@ -109,7 +145,7 @@ _NUMBERS = 10_000_000  # that the replay holds at most: with many dimensions few
 class DeepQOptions:
     """Settings of the networks and of their learning."""
 
-    n_step: int = 3
+    n_step: int = 5
     """Rewards that are summed before the value of the state that follows."""
     members: int = 2
     """Networks, the smaller one of which gives the targets."""
@@ -117,14 +153,15 @@ class DeepQOptions:
     """Units of each of their two hidden layers."""
     learning_rate: float = 5e-4
     """Of Adam."""
-    batch_size: int = 128
+    batch_size: int = 64
     """Transitions in a minibatch."""
     updates: float = 1.0
     """Updates for each observed step."""
     tau: float = 0.005
     """Share of the networks in their running average, which gives the targets, acts and teaches."""
-    advantage: float = 0.5
-    """α of advantage learning, which widens the gaps between actions."""
+    achieved: bool = True
+    """Whether no target is below the return that followed in the same episode. What was achieved once can be achieved
+    again, unless by luck: switch it off where rewards or transitions are very random."""
     epsilon: float = 0.02
     """Share of random actions,"""
     epsilon_steps: int = 5_000
@@ -135,7 +172,7 @@ class DeepQOptions:
     """Transitions kept; fewer where they have many dimensions."""
 
 
-@saved("_inputs", "_networks", "_averaged", "_adam", "_rows", "_added", "_squares", "_under_way", "_due")
+@saved("_inputs", "_networks", "_averaged", "_adam", "_rows", "_added", "_squares", "_under_way", "_paths", "_due")
 class DeepQExplorer(Explorer):
     """Q-learning with a small ensemble of networks, from everything that was seen.
 
@@ -172,19 +209,21 @@ class DeepQExplorer(Explorer):
         self._averaged.parameters[:] = self._networks.parameters
         self._adam = Adam(self._networks, positive("deep_q.learning_rate", options.learning_rate))
         d = self._flatten.size
-        self._capacity = max(min(options.capacity, _NUMBERS // (2 * d + 3)), options.batch_size)
-        self._replay: FloatArray = np.zeros((1024, 2 * d + 3))  # state, next state, action, return, discount
+        self._capacity = max(min(options.capacity, _NUMBERS // (2 * d + 4)), options.batch_size)
+        self._replay: FloatArray = np.zeros((1024, 2 * d + 4))
+        """State, next state, action, n-step return, its discount, and the return achieved, -inf if unknown."""
         self._added = 0
         """Rows ever added; the oldest ones are replaced."""
         self._squares = 0.0  # of the n-step returns, summed: their root mean square is the unit of Q
         self._under_way: list[list[tuple[FloatArray, int, float]]] = []  # the last steps of each environment
+        self._paths: list[list[tuple[int, float]]] = []  # of its episode: number of each row added, reward
         self._due = 0.0  # updates
 
     # -- acting -----------------------------------------------------------------------------------------------------
 
     def reset(self) -> None:
         """The last steps of episodes under way are learnt without what would have followed: dropped."""
-        self._under_way = []
+        self._under_way, self._paths = [], []
 
     def _choose(self, flat: FloatArray, states: Any) -> IntArray:
         options = self._options
@@ -220,13 +259,18 @@ class DeepQExplorer(Explorer):
             return
         self._inputs.observe(batch.next_flat)
         if len(self._under_way) != len(batch):
-            self._under_way = [[] for _ in range(len(batch))]
+            self._under_way, self._paths = [[] for _ in range(len(batch))], [[] for _ in range(len(batch))]
         ended = batch.ended
         for i, steps in enumerate(self._under_way):
             steps.append((batch.flat[i].copy(), int(batch.actions[i]), float(batch.rewards[i])))
             while steps and (ended[i] or len(steps) == self._options.n_step):
+                self._paths[i].append((self._added, steps[0][2]))
                 self._add(steps, batch.next_flat[i], bool(batch.terminated[i]))
                 del steps[0]
+            if batch.terminated[i]:
+                self._achieve(self._paths[i])
+            if ended[i] or len(self._paths[i]) > _LONGEST:
+                self._paths[i] = []
         if self.steps + len(batch) <= self._options.warm_up or self._added < self._options.batch_size:
             return
         self._due += self._options.updates * len(batch)
@@ -244,20 +288,27 @@ class DeepQExplorer(Explorer):
             self._replay = np.concatenate([self._replay, np.zeros((more, self._replay.shape[1]))])
         d, row = len(following), self._replay[self._added % len(self._replay)]
         row[:d], row[d : 2 * d] = steps[0][0], following
-        row[2 * d :] = steps[0][1], total, 0.0 if terminated else self._gamma ** len(steps)
+        row[2 * d :] = steps[0][1], total, 0.0 if terminated else self._gamma ** len(steps), -np.inf
         self._added += 1
         self._squares += total**2
+
+    def _achieve(self, path: list[tuple[int, float]]) -> None:
+        """Store what the rows of an episode achieved, which has terminated."""
+        total = 0.0
+        for number, reward in reversed(path):
+            total = reward + self._gamma * total
+            if number >= self._added - len(self._replay):  # else it was replaced
+                self._replay[number % len(self._replay), -1] = total
 
     def _update(self) -> None:
         d, n = self._flatten.size, self._options.batch_size
         rows = self._replay[self._rng.integers(min(self._added, len(self._replay)), size=n)]
         inputs = self._network_inputs(np.concatenate([rows[:, :d], rows[:, d : 2 * d]]))
         chosen, each = rows[:, 2 * d].astype(np.int64), np.arange(n)
-        pessimistic = self._averaged(inputs if self._options.advantage else inputs[n:]).min(axis=0)
-        totals, discounts = rows[:, 2 * d + 1] / self._unit, rows[:, 2 * d + 2]
-        target = totals + discounts * pessimistic[-n:].max(axis=-1)
-        if self._options.advantage:
-            target -= self._options.advantage * (pessimistic[:n].max(axis=-1) - pessimistic[each, chosen])
+        totals, discounts, achieved = rows[:, 2 * d + 1] / self._unit, rows[:, 2 * d + 2], rows[:, 2 * d + 3]
+        target = totals + discounts * self._averaged(inputs[n:]).min(axis=0).max(axis=-1)
+        if self._options.achieved:
+            target = np.maximum(target, achieved / self._unit)
         values, passed = self._networks.forward(inputs[:n])
         error = values[:, each, chosen] - target.astype(np.float32)
         slopes = np.zeros_like(values)
