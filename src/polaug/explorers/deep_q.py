@@ -168,6 +168,8 @@ class DeepQOptions:
     """to which it falls from 1 in so many observed steps."""
     warm_up: int = 500
     """Observed steps before the first update."""
+    search_steps: int = 20_000
+    """Observed steps in which it drives its full share whatever its returns: it learns faster than they tell."""
     capacity: int = 100_000
     """Transitions kept; fewer where they have many dimensions."""
 
@@ -246,6 +248,11 @@ class DeepQExplorer(Explorer):
 
     def _q_values(self, flat: FloatArray, states: Any) -> FloatArray | None:
         return self._mean(flat).astype(np.float64) * self._unit if self._adam.updates else None
+
+    @property
+    def searching(self) -> bool:
+        """Whether its returns are still those of a beginner."""
+        return self.steps < self._options.search_steps
 
     @property
     def _unit(self) -> float:
