@@ -157,9 +157,10 @@ class Dynamics:
         """What predicts."""
         self._draft: tuple[Frame, MultiOutput, int] | None = None  # being built, and slots taken in so far
         self._model: Model | None = None  # cache of the engine's weights
+        self._limits: tuple[Frame, FloatArray, FloatArray] | None = None  # cache of the bounds in units of a frame
 
     def _restored(self) -> None:
-        self._model = None
+        self._model = self._limits = None
 
     def _affordable(self) -> int:
         """How many of the monomials differ by action: all, or with many actions the linear ones, or the constant."""
@@ -326,12 +327,13 @@ class Dynamics:
         """The engine as it is now, for compiled loops; None before the first fit."""
         if self._model is None and self.frame is not None and self.engine is not None:
             frame = self.frame
+            if self._limits is None or self._limits[0] is not frame:
+                self._limits = frame, frame.units(self._bounds[0]), frame.units(self._bounds[1])
             parts = weights_by_action(self._Y, self.engine.weights, self._crossed, self._fourier)
             error = np.minimum(np.sqrt(self._squares) * frame.inverse, 1.0) if self._tried else 0.0 * frame.inverse
             self._model = Model(
-                frame.centre, frame.inverse, frame.relevance, frame.frequencies, self._phases,
-                self.options.fourier_amplitude, *parts, self.ends, self._ending, self._last_reward, error,
-                *(frame.units(bound) for bound in self._bounds),
+                *frame, self._phases, self.options.fourier_amplitude, *parts, self.ends, self._ending,
+                self._last_reward, error, *self._limits[1:],
             )  # fmt: skip
         return self._model
 
@@ -507,13 +509,13 @@ def move(
         for c in range(C):
             change += monomials[c] * by_action[action, k, c]
         there[k] = min(max(z[k] + change, low[k]), high[k])
-    reward = shared[d]
+    reward = float(shared[d])
     for c in range(C):
         reward += monomials[c] * by_action[action, d, c]
     if not ends:
         return reward, 0.0, 0.0
     write_monomials(there, after)
-    logit, last_reward = 0.0, last_rewards[0]
+    logit, last_reward = 0.0, float(last_rewards[0])
     for p in range(after.shape[0]):
         logit += after[p] * ending[p]
     for k in range(d):
@@ -536,10 +538,11 @@ def step(
     after: FloatArray,
 ) -> tuple[float, float, float]:  # fmt: skip
     """`move` in a model."""
-    return move(
+    reward, chance, last_reward = move(
         model.by_action, model.low, model.high, model.ends, model.ending, model.last_reward, z, action, monomials,
         shared, there, after,
     )  # fmt: skip
+    return reward, chance, last_reward
 
 
 @compiled

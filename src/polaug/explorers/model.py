@@ -73,8 +73,8 @@ class ModelExplorer(DynamicsExplorer):
         self._revisits.forget()
 
     def _choose(self, flat: FloatArray, states: Any) -> IntArray:
-        model = self.experience.dynamics.model
         for i in self._to_drive(len(flat)):
+            model = self.experience.dynamics.model
             if self._newest is None or self._older is None or model is None:
                 self._chosen[i] = self._wander(i, len(flat))
                 continue
@@ -103,7 +103,7 @@ class ModelExplorer(DynamicsExplorer):
     def learn_from(self, batch: Batch) -> None:
         """Learn from transitions that the experience has just taken in."""
         own = self._followed(batch)
-        self._forget_choice(batch)
+        self._forget_choice(len(batch))
         if self._newest is not None and self._novelty is not None:
             newest = self._newest
             self._novelty.visit(batch.next_flat, newest.centre, newest.inverse, newest.relevance)
@@ -115,9 +115,8 @@ class ModelExplorer(DynamicsExplorer):
                     place = np.clip((batch.flat[i] - newest.centre) * newest.inverse, -3.0, 3.0) * newest.relevance
                     reward = newest.paid * float(batch.rewards[i])
                     self._revisits.visit(int(i), place, float(values[i]), reward, gamma)
-        if batch.ended.any():
-            for i in np.flatnonzero(batch.ended):
-                self._revisits.begin(int(i))
+        for i in np.flatnonzero(batch.ended):
+            self._revisits.begin(int(i))
         self._plan(batch, driving=bool(own.any()))
 
     def _plan(self, batch: Batch, driving: bool) -> None:

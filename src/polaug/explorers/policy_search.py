@@ -230,7 +230,7 @@ class PolicySearchExplorer(DynamicsExplorer):
             searching costs stays in proportion to them.
         """
         own = self._followed(batch)
-        self._forget_choice(batch)
+        self._forget_choice(len(batch))
         for i in list(self._playing):
             if i >= len(batch):
                 del self._playing[i]

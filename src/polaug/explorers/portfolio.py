@@ -25,7 +25,7 @@ import numpy as np
 from polaug.errors import invalid, unknown
 from polaug.explorers.aggregation import Aggregation, AggregationOptions
 from polaug.explorers.bandit import Arm, BanditOptions, are_failing, best, choose
-from polaug.explorers.base import Batch, BoolArray, Explorer, FloatArray, IntArray
+from polaug.explorers.base import Batch, BoolArray, FloatArray, IntArray
 from polaug.explorers.experience import DynamicsExplorer, settings
 from polaug.explorers.model import ModelExplorer
 from polaug.explorers.policy_search import PolicySearchExplorer, SearchOptions
@@ -122,7 +122,11 @@ class PortfolioExplorer(DynamicsExplorer):
             self._search = PolicySearchExplorer(
                 self._state_space, action_space, seed=own, search=search, experience=self.experience
             )
-        names = ["model", *(["policy_search"] if self._search else [])]
+        self.explorers: dict[str, DynamicsExplorer] = {"model": self._model}
+        """The arms."""
+        if self._search is not None:
+            self.explorers["policy_search"] = self._search
+        names = list(self.explorers)
         self._reserve: Aggregation | None = None
         grid = settings("aggregation", aggregation, AggregationOptions)
         countable = Aggregation.suits(d, A)
@@ -140,12 +144,6 @@ class PortfolioExplorer(DynamicsExplorer):
 
     def _new_table(self, seed: int) -> TabularExplorer:
         return TabularExplorer(self._state_space, self.action_space, seed=seed, **asdict(self._tabular))
-
-    @property
-    def explorers(self) -> dict[str, Explorer]:
-        """The arms."""
-        every: dict[str, Explorer] = {"model": self._model}
-        return every | ({"policy_search": self._search} if self._search else {})
 
     # -- acting -----------------------------------------------------------------------------------------------------
 
@@ -171,6 +169,9 @@ class PortfolioExplorer(DynamicsExplorer):
                 self._give(self._segments[i])
         for name, arm in self.explorers.items():
             mine = [i for i in driven if self._segments[i].arm == name]
+            if not mine:
+                arm._forget_choice(len(flat))
+                continue
             mask = np.zeros(len(flat), dtype=np.bool_)
             mask[mine] = True
             arm.drive_only(mask)
@@ -263,21 +264,20 @@ class PortfolioExplorer(DynamicsExplorer):
     def _learn_numbers(self, batch: Batch) -> None:
         """The arms learn."""
         n = len(batch)
-        followed = self._followed(batch)
-        self._forget_choice(batch)
+        followed = self._followed(batch).tolist()
+        self._forget_choice(n)
         others = n != self.experience.record.environments  # then no episode under way goes on
         for i in [i for i, segment in self._segments.items() if i >= n or (others and segment.length)]:
             self._drop(i)
         self.experience.learn(batch)
         judged: dict[int, float | None] = {}
         counted: dict[int, float | None] = {}
-        ended = batch.ended
-        for i in range(n):
+        for i, (reward, ended) in enumerate(zip(batch.rewards.tolist(), batch.ended.tolist(), strict=True)):
             segment = self._segments.setdefault(i, Segment(""))
-            segment.total += float(batch.rewards[i])
+            segment.total += reward
             segment.length += 1
-            segment.followed += int(followed[i])
-            if ended[i] or segment.length >= _SEGMENT:
+            segment.followed += followed[i]
+            if ended or segment.length >= _SEGMENT:
                 judged[i] = segment.total if segment.own and segment.arm == "policy_search" else None
                 counted[i] = segment.total if segment.own and segment.arm == "aggregation" else None
                 self._finish(i)
@@ -285,7 +285,7 @@ class PortfolioExplorer(DynamicsExplorer):
         if self._reserve is not None and self._called:
             self._reserve.learn(n, counted)
         if self._search is not None:
-            self._search.learn_from(batch, judged, int(np.count_nonzero(followed)))
+            self._search.learn_from(batch, judged, sum(followed))
 
     def _finish(self, environment: int) -> None:
         """An episode, or a segment of a long one, is over."""

@@ -31,7 +31,7 @@ def linear_returns(
     horizon = noise.shape[1]
     waves, monomials, after, shared = np.empty(phases.shape[0]), np.empty(P), np.empty(P), np.empty(d + 1)
     z, there = np.empty(d), np.empty(d)
-    steps = near = 0
+    steps, near = 0, 0
     for k in range(K):
         for b in range(starts.shape[0]):
             for i in range(d):
@@ -77,7 +77,7 @@ def within_reach(known: FloatArray, reach: float, relevance: FloatArray, z: Floa
         for i in range(z.shape[0]):
             square += (known[i, j] - z[i] * relevance[i]) ** 2
         if square <= reach:
-            return j
+            return int(j)
     return -1
 
 
