@@ -132,10 +132,10 @@ class DynamicsExplorer(Explorer):
     def _corrected(self, chosen: IntArray) -> None:
         self._chosen = np.where(self._chosen >= 0, chosen, -1)
 
-    def _followed(self, batch: Batch) -> BoolArray:
-        """Where (n,) the last chosen action was taken."""
-        same = len(self._chosen) == len(batch)
-        return self._chosen == batch.actions if same else np.zeros(len(batch), dtype=np.bool_)
+    def _followed(self, batch: Batch) -> list[bool]:
+        """Where the last chosen action was taken, for each environment."""
+        n = len(batch)
+        return (self._chosen == batch.actions).tolist() if len(self._chosen) == n else [False] * n
 
     def _forget_choice(self, n: int) -> None:
         """Nothing was chosen for any of n environments."""

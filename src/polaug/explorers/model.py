@@ -109,15 +109,16 @@ class ModelExplorer(DynamicsExplorer):
             self._novelty.visit(batch.next_flat, newest.centre, newest.inverse, newest.relevance)
             self._novelty.write_certainty(newest.certainty)
             # Where a task never ends, going round and round may be all there is to do.
-            if own.any() and (self._phase is Phase.BLIND or self.experience.dynamics.ends):
+            if any(own) and (self._phase is Phase.BLIND or self.experience.dynamics.ends):
                 values, gamma = values_at(newest, batch.flat), self.experience.gamma
-                for i in np.flatnonzero(own):
+                for i in np.flatnonzero(own).tolist():
                     place = np.clip((batch.flat[i] - newest.centre) * newest.inverse, -3.0, 3.0) * newest.relevance
                     reward = newest.paid * float(batch.rewards[i])
-                    self._revisits.visit(int(i), place, float(values[i]), reward, gamma)
-        for i in np.flatnonzero(batch.ended):
-            self._revisits.begin(int(i))
-        self._plan(batch, driving=bool(own.any()))
+                    self._revisits.visit(i, place, float(values[i]), reward, gamma)
+        for i, over in enumerate(batch.ended.tolist()):
+            if over:
+                self._revisits.begin(i)
+        self._plan(batch, driving=any(own))
 
     def _plan(self, batch: Batch, driving: bool) -> None:
         """Begin a plan when it is due and used, or continue solving it."""

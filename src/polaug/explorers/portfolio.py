@@ -229,7 +229,9 @@ class PortfolioExplorer(DynamicsExplorer):
     # -- learning ---------------------------------------------------------------------------------------------------
 
     def _learn(self, batch: Batch) -> None:
-        countable = self._flatten.encoded or bool((batch.next_flat == np.rint(batch.next_flat)).all())
+        countable = self._recurrence.in_first_episode and (
+            self._flatten.encoded or bool((batch.next_flat == np.rint(batch.next_flat)).all())
+        )
         recurs = self._recurrence.observe(codes(batch.next_flat).tolist(), batch.ended.tolist(), finite=countable)
         if self._table is None:
             self._table = self._new_table(int(self._rng.integers(2**31))) if recurs else None
@@ -264,7 +266,7 @@ class PortfolioExplorer(DynamicsExplorer):
     def _learn_numbers(self, batch: Batch) -> None:
         """The arms learn."""
         n = len(batch)
-        followed = self._followed(batch).tolist()
+        followed = self._followed(batch)
         self._forget_choice(n)
         others = n != self.experience.record.environments  # then no episode under way goes on
         for i in [i for i, segment in self._segments.items() if i >= n or (others and segment.length)]:

@@ -10,6 +10,7 @@ from polaug.explorers.dynamics import BEYOND, Model, look, look_at, move
 from polaug.explorers.dynamics import step as model_step
 from polaug.explorers.plan import Plan, in_units, look_ahead
 
+_FARTHEST = 3.0  # units of the range seen, in which states enter a policy
 _OVER = 0.01  # chance to be alive below which an episode is over
 
 
@@ -68,11 +69,28 @@ def linear_returns(
 
 
 @compiled
+def linear_scores(
+    theta: FloatArray, Y: FloatArray, centre: FloatArray, inverse: FloatArray, states: FloatArray
+) -> FloatArray:
+    """(1, z)ᵀ Θ y (n, A) of raw states (n, d), with Θ (1 + d, m) and the features Y (A, m) of the actions."""
+    scores, mixed = np.zeros((states.shape[0], Y.shape[0])), np.empty(Y.shape[1])
+    for i in range(states.shape[0]):
+        mixed[:] = theta[0]
+        for k in range(states.shape[1]):
+            z = min(max((states[i, k] - centre[k]) * inverse[k], -_FARTHEST), _FARTHEST)
+            for j in range(mixed.shape[0]):
+                mixed[j] += z * theta[1 + k, j]
+        for a in range(Y.shape[0]):
+            for j in range(mixed.shape[0]):
+                scores[i, a] += mixed[j] * Y[a, j]
+    return scores
+
+
+@compiled
 def within_reach(known: FloatArray, reach: float, relevance: FloatArray, z: FloatArray, first: int) -> int:
     """A column of `known` (d, b) within the squared distance `reach` of z (d,), looking at `first` first; −1: none."""
-    points = known.shape[1]
-    for at in range(points):
-        j = (first + at) % points
+    for at in range(-1, known.shape[1]):
+        j = at if at >= 0 else first
         square = 0.0
         for i in range(z.shape[0]):
             square += (known[i, j] - z[i] * relevance[i]) ** 2
