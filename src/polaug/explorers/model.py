@@ -125,7 +125,8 @@ class ModelExplorer(DynamicsExplorer):
         options, steps = self._plan_options, self.experience.buffer.steps
         if self._solution is None:
             found = self._phase is Phase.BLIND and self.experience.record.phase is not Phase.BLIND
-            if (driving or not self.ready) and (steps >= self._plan_at or found):
+            due = (driving or not self.ready) and (steps >= self._plan_at or found)
+            if due and self.experience.dynamics.frame is not None:
                 self._begin()
             return
         model = self._solution.model
@@ -137,8 +138,6 @@ class ModelExplorer(DynamicsExplorer):
     def _begin(self) -> None:
         options, steps = self._plan_options, self.experience.buffer.steps
         self.experience.review()
-        if self.experience.dynamics.model is None:
-            return
         phase = self.experience.record.phase
         before = self._newest if phase is self._phase else None
         self._plan_at = steps + int(min(max(self.experience.dynamics.options.first_fit, options.growth * steps),
@@ -146,10 +145,6 @@ class ModelExplorer(DynamicsExplorer):
         self._solution = begin(
             self.experience.dynamics, before, self._bounds(phase), phase, self.experience.gamma, options, self._rng
         )
-        if not self.ready:  # until there is a plan, actions are random
-            while not self._solution.advance(options.work):
-                pass
-            self._adopt(self._solution)
 
     def _adopt(self, solution: Solution | GridSolution) -> None:
         """The plan that was solved is the newest."""

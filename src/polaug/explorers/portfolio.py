@@ -256,38 +256,45 @@ class PortfolioExplorer(DynamicsExplorer):
             self._table._learn_hindsight(batch)
 
     def _show_past(self) -> None:
-        """The arms learn from the steps in which the table played."""
+        """The arms get the steps in which the table played; they plan and search from the next one on."""
         past, self._past, self._kept = self._past, deque(), 0
         played = dict(self.played)
         for each in past:
-            self._learn_numbers(each)
+            self._take_in(each, self._followed(each))
         self.played = played
 
     def _learn_numbers(self, batch: Batch) -> None:
         """The arms learn."""
-        n = len(batch)
         followed = self._followed(batch)
+        ended = self._take_in(batch, followed)
+        self._model.learn_from(batch)
+        if self._reserve is not None and self._called:
+            self._reserve.learn(len(batch), {i: total if arm == "aggregation" else None for i, arm, total in ended})
+        if self._search is not None:
+            judged = {i: total if arm == "policy_search" else None for i, arm, total in ended}
+            self._search.learn_from(batch, judged, sum(followed))
+
+    def _take_in(self, batch: Batch, followed: list[bool]) -> list[tuple[int, str, float]]:
+        """Add to the experience and to the episodes under way; gives environment, arm and return of those that ended.
+
+        The arm is "" if the episode was not driven by one.
+        """
+        n = len(batch)
         self._forget_choice(n)
         others = n != self.experience.record.environments  # then no episode under way goes on
         for i in [i for i, segment in self._segments.items() if i >= n or (others and segment.length)]:
             self._drop(i)
         self.experience.learn(batch)
-        judged: dict[int, float | None] = {}
-        counted: dict[int, float | None] = {}
+        over: list[tuple[int, str, float]] = []
         for i, (reward, ended) in enumerate(zip(batch.rewards.tolist(), batch.ended.tolist(), strict=True)):
             segment = self._segments.setdefault(i, Segment(""))
             segment.total += reward
             segment.length += 1
             segment.followed += followed[i]
             if ended or segment.length >= _SEGMENT:
-                judged[i] = segment.total if segment.own and segment.arm == "policy_search" else None
-                counted[i] = segment.total if segment.own and segment.arm == "aggregation" else None
+                over.append((i, segment.arm if segment.own else "", segment.total))
                 self._finish(i)
-        self._model.learn_from(batch)
-        if self._reserve is not None and self._called:
-            self._reserve.learn(n, counted)
-        if self._search is not None:
-            self._search.learn_from(batch, judged, sum(followed))
+        return over
 
     def _finish(self, environment: int) -> None:
         """An episode, or a segment of a long one, is over."""
