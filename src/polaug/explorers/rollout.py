@@ -75,7 +75,8 @@ def linear_scores(
     """(1, z)ᵀ Θ y (n, A) of raw states (n, d), with Θ (1 + d, m) and the features Y (A, m) of the actions."""
     scores, mixed = np.zeros((states.shape[0], Y.shape[0])), np.empty(Y.shape[1])
     for i in range(states.shape[0]):
-        mixed[:] = theta[0]
+        for j in range(mixed.shape[0]):
+            mixed[j] = theta[0, j]
         for k in range(states.shape[1]):
             z = min(max((states[i, k] - centre[k]) * inverse[k], -_FARTHEST), _FARTHEST)
             for j in range(mixed.shape[0]):
@@ -110,7 +111,7 @@ def plan_return(model: Model, newest: Plan, older: Plan, states: FloatArray, gam
     for i in range(n):
         z, alive = in_units(model, states[i]), 1.0
         for _ in range(horizon):
-            a = int(np.argmax(look_ahead(model, newest, older, z, gamma, False, nowhere, nothing, 1.0)))
+            a = int(np.argmax(look_ahead(model, newest, older, z, gamma, nowhere, nothing, 0.0)))
             look_at(model, z, monomials, shared)
             reward, ends, last_reward = model_step(model, z, a, monomials, shared, there, after)
             total += alive * ((1.0 - ends) * reward + ends * last_reward)
@@ -140,7 +141,8 @@ def held(
     for i in range(n):
         for a in range(A):
             z = following[i, a]
-            z[:] = states[i]
+            for k in range(d):
+                z[k] = states[i, k]
             for _ in range(most):
                 look(frequencies, phases, model.amplitude, by_fourier, others, z, waves, monomials, shared)
                 reward, ends, last_reward = move(
@@ -148,9 +150,9 @@ def held(
                 )
                 paid[i, a] += onward[i, a] * ((1.0 - ends) * reward + ends * last_reward)
                 onward[i, a] *= gamma * (1.0 - ends)
-                z[:] = there
                 moved = 0.0
                 for k in range(d):
+                    z[k] = there[k]
                     moved = max(moved, abs(z[k] - states[i, k]) * 0.5 * (shape[k] - 1))
                 if moved >= 1.0:
                     break
