@@ -133,11 +133,13 @@ def look_ahead(
 @compiled
 def q_at(model: Model, newest: Plan, older: Plan, states: FloatArray, gamma: float) -> FloatArray:
     """Q (n, A) of raw states (n, d), without optimism."""
-    q = np.empty((states.shape[0], model.by_action.shape[0]))
+    n, A = states.shape[0], model.by_action.shape[0]
+    q = np.empty((n, A))
     nowhere, nothing = np.zeros((0, states.shape[1])), np.zeros(0)
-    for i in range(states.shape[0]):
-        z = in_units(model, states[i])
-        q[i] = look_ahead(model, newest, older, z, gamma, nowhere, nothing, 0.0)
+    for i in range(n):
+        row = look_ahead(model, newest, older, in_units(model, states[i]), gamma, nowhere, nothing, 0.0)
+        for a in range(A):
+            q[i, a] = row[a]
     return q
 
 
