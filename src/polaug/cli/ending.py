@@ -25,7 +25,7 @@ from polaug.study.runner import Board, StudyOutcome, run_study
 from polaug.study.statistics import LEAST_RUNS, Estimate
 from polaug.study.study import Study
 from polaug.study.summary import UNKNOWN, Headline, headline, reference
-from polaug.study.wording import counted, interval, keeping, number, ratio, seen
+from polaug.study.wording import counted, interval, keeping, number, ratio
 
 
 def run_and_tell(
@@ -129,7 +129,6 @@ def _tell(runs: list[Run], outcome: StudyOutcome) -> list[str]:
     try:
         rows = headline(runs)
         print(table(rows), end="\n\n")
-        print("\n".join(seen(rows)))
     except PolaugError as fault:
         faults["summary"] = str(fault)
     steps = sum(int(run.done.get("steps", 0)) for run in runs)

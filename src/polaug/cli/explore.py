@@ -8,8 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
+from polaug.checks import whole
 from polaug.cli import options
 from polaug.cli.ending import grid, printed
 from polaug.cli.progress import Shown
@@ -25,9 +24,7 @@ def explore_(
     env: options.Envs = None,
     more_envs: options.MoreEnvs = None,
     explorer: options.Explorers = "portfolio",
-    episodes: Annotated[
-        int, typer.Option(parser=options.whole_number(1, 40), metavar="N", help="Episodes per seed.")
-    ] = 40,
+    episodes: Annotated[int, options.whole("Episodes per seed.")] = 40,
     seeds: options.Seeds = 3,
     seed: options.Seed = 0,
     out: options.Out = Path("runs/explore"),
@@ -37,6 +34,8 @@ def explore_(
     Example:
       polaug explore MountainCar-v0 --explorer portfolio,random --episodes 30 --seeds 3
     """
+    for what, value, least in (("episodes", episodes, 1), ("seeds", seeds, 1), ("seed", seed, 0)):
+        whole(what, value, least)
     tasks = list(dict.fromkeys(task(name) for name in options.envs(env, more_envs)))
     explorers = list(dict.fromkeys(options.names(explorer)))
     known = METHODS | {alias: METHODS[name] for alias, name in ALIASES.items()}

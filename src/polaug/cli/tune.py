@@ -35,15 +35,8 @@ def tune_(
             metavar="NAME", help="Method. `polaug list` shows them.", autocompletion=options._offer(lambda: METHODS)
         ),
     ] = "ppo+pa",
-    trials: Annotated[
-        int,
-        typer.Option(
-            parser=options.whole_number(1, 20), metavar="N", help="Total number of trials, including earlier ones."
-        ),
-    ] = 20,
-    steps: Annotated[
-        int, typer.Option(parser=options.whole_number(1, 20_000), metavar="N", help="Environment steps of a run.")
-    ] = 20_000,
+    trials: Annotated[int, options.whole("Total number of trials, including earlier ones.")] = 20,
+    steps: Annotated[int, options.whole("Environment steps of a run.")] = 20_000,
     seeds: options.Seeds = 1,
     seed: options.Seed = 0,
     out: options.Out = Path("runs/tune"),

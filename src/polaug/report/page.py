@@ -28,7 +28,7 @@ from polaug.study.folder import check_inside, check_ours
 from polaug.study.levels import KEEP_STEPS, KEEP_TOLERANCE
 from polaug.study.results import Run, find_runs
 from polaug.study.statistics import LEAST_RUNS
-from polaug.study.summary import Headline, headline
+from polaug.study.summary import Headline
 from polaug.study.wording import counted, number, seen
 
 SCRIPTS = ("core.js", "curves.js", "overall.js", "spectrum.js", "heat.js", "wire.js", "main.js")
@@ -87,7 +87,7 @@ def page(runs: Sequence[Run], title: str | None = None, shown: Sequence[Mapping[
     plotly, script = asset("vendor/plotly-cartesian.min.js"), Markup("\n").join(asset(f"assets/{n}") for n in SCRIPTS)
     return render(
         "report.html", title=title or _title(runs, order), subtitle=_subtitle(runs, data), data=data, tasks=tasks,
-        words=[*_words(runs, rows), *(fault for run in runs for fault in run.faults)], listed=_LISTED,
+        words=[*seen(rows), *(fault for run in runs for fault in run.faults)], listed=_LISTED,
         read=_read(rows), films=shown, trained=bool(rows),
         axes={name: "time" if name == "seconds" else name for name in data["axes"]},
         several=any(task["seeds"] > 1 for task in data["tasks"]), policy=_policy(plotly, script),
@@ -140,13 +140,6 @@ def _read(rows: Sequence[Headline]) -> dict[str, Any]:
         "tolerance": f"{100 * KEEP_TOLERANCE:.0f} %",
         "fewest": LEAST_RUNS,
     }
-
-
-def _words(runs: Sequence[Run], rows: Sequence[Headline]) -> list[str]:
-    """What was seen: a few sentences on one task, the clearest on each of several."""
-    told = [run for run in runs if run.evaluations is None or len(run.evaluations.means)]
-    alone = any(run.evaluations is None for run in told)
-    return seen(headline(told) if alone else rows, None if len({row.task for row in rows}) == 1 else 1)
 
 
 def _title(runs: Sequence[Run], order: Sequence[str]) -> str:

@@ -19,7 +19,6 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
-from polaug.checks import whole
 from polaug.explorers import Explorer
 from polaug.state import State, save_state
 from polaug.study.agents import (
@@ -39,7 +38,7 @@ from polaug.study.methods import Method
 from polaug.study.methods import method as find_method
 from polaug.study.pool import Progress
 from polaug.study.results import Run, read_run
-from polaug.study.study import budget, evaluation, logged, run_settings
+from polaug.study.study import logged, run_settings
 from polaug.study.tasks import Task
 from polaug.study.tasks import task as find_task
 
@@ -74,14 +73,11 @@ def train(
     the folder `tensorboard`, one folder per task and method; `track` sends them to Weights & Biases, too.
     """
     found, chosen = find_task(task), find_method(method)
-    budget(steps, episodes)
-    whole("seed", seed, 0)
-    evaluation(every, eval_episodes, early_every, confirm_episodes)
-    path = run_path(Path(out), found.name, chosen.name, seed)
     settings = run_settings(
         found, chosen, seed, steps=steps, episodes=episodes, every=every, eval_episodes=eval_episodes,
         early_every=early_every, confirm_episodes=confirm_episodes,
     )  # fmt: skip
+    path = run_path(Path(out), found.name, chosen.name, seed)
     with RunFolder(path, settings) as folder:
         if not folder.finished:
             try:
