@@ -219,8 +219,6 @@ def test_table_fits_a_terminal():
     assert "a-method-with-a-very-long-name+pa " in wide
     assert "T" * 90 in wide
     assert "…" not in wide
-    alone = table(headline(explored(study())))
-    assert "mean return of the first 100 episodes" in alone
 
 
 def several(method, reaches, **settings):

@@ -6,10 +6,9 @@ import difflib
 import inspect
 import json
 import os
-import tempfile
 import typing
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from decimal import Decimal
 from functools import wraps
@@ -21,7 +20,7 @@ import typer
 
 from polaug import checks
 from polaug.cli.hyperparams import read_file, read_pairs
-from polaug.errors import InvalidInputError, StateError, UnknownNameError, invalid
+from polaug.errors import InvalidInputError, UnknownNameError, invalid
 from polaug.explorers import METHODS as EXPLORERS
 from polaug.study import CLASSIC, PAPER, TASKS, Task
 from polaug.study.levels import CONFIRM_EPISODES, EARLY_EVERY, EARLY_STEPS
@@ -242,25 +241,3 @@ def _check_suite(word: str) -> None:
     if near and word not in (*SUITES, *TASKS, *gym.registry):
         raise UnknownNameError(f"ENV: no suite and no task is called {word!r}. Did you mean the suite {near[0]!r}? "
                                "`polaug list` shows the tasks.")  # fmt: skip
-
-
-def check_out(out: Path) -> None:
-    """Refuse a folder that cannot be written before anything starts; leaves nothing behind."""
-    there = next(part for part in (out.absolute(), *out.absolute().parents) if part.exists())
-    try:
-        with tempfile.TemporaryFile(dir=there):
-            pass
-    except OSError as fault:
-        why = (fault.strerror or str(fault)).lower()
-        raise StateError(f"out: {out} cannot be written ({why}). Choose another folder.") from fault
-
-
-@contextmanager
-def writing(what: str, path: Path) -> Iterator[None]:
-    """Turn an OSError of writing to `path` into an error of polaug."""
-    try:
-        yield
-    except OSError as fault:
-        why = (fault.strerror or str(fault)).lower()
-        rule = f"{what} must be writable ({why})"
-        raise invalid("--out", rule, str(path), "Choose another place, or free this one.") from fault

@@ -24,7 +24,7 @@ from polaug.study.folder import finished, run_path
 from polaug.study.methods import ALGORITHMS, METHODS, Method, check_fit, method
 from polaug.study.pool import Progress
 from polaug.study.results import Run
-from polaug.study.study import check_logs, run_settings
+from polaug.study.study import check_budget, check_logs, run_settings
 from polaug.study.tasks import task
 from polaug.study.wording import counted, number
 
@@ -158,10 +158,10 @@ def train(
     chosen = settings.method(chosen_method(algo, given), found)
     check_fit(chosen, found)
     length = budget.settings()
+    check_budget(**length, seed=seed)
     wanted = run_settings(found, chosen, seed, **length)
     path = run_path(out, found.name, chosen.name, seed)
     before = finished(path, wanted)  # refuses a folder of others
-    options.check_out(out)
     label = f"{found.name} · {chosen.name} · seed {seed}"
     try:
         with followed(out, logs.live), Shown() as shown:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import math
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
@@ -21,7 +20,7 @@ import polaug
 from polaug.errors import invalid
 from polaug.report.data import embedded, films, page_data
 from polaug.report.figures import check_figure_files, write_figures
-from polaug.report.tables import estimated, explored_table, headline_table, headlines
+from polaug.report.tables import explored_table, headline_table, headlines
 from polaug.report.tables import settings_table as settings
 from polaug.state import safe_write
 from polaug.study.folder import check_inside, check_ours
@@ -88,7 +87,8 @@ def page(runs: Sequence[Run], title: str | None = None, shown: Sequence[Mapping[
     return render(
         "report.html", title=title or _title(runs, order), subtitle=_subtitle(runs, data), data=data, tasks=tasks,
         words=[*seen(rows), *(fault for run in runs for fault in run.faults)], listed=_LISTED,
-        read=_read(rows), films=shown, trained=bool(rows),
+        keep_steps=f"{KEEP_STEPS:,}", tolerance=f"{100 * KEEP_TOLERANCE:.0f} %", fewest=LEAST_RUNS,
+        films=shown, trained=bool(rows),
         axes={name: "time" if name == "seconds" else name for name in data["axes"]},
         several=any(task["seeds"] > 1 for task in data["tasks"]), policy=_policy(plotly, script),
         style=asset("assets/page.css") + swatches(data["methods"]), plotly=plotly, script=script,
@@ -112,33 +112,6 @@ def _task(task: dict[str, Any], order: Sequence[str], runs: Sequence[Run], rows:
         "snapshots": max((len(found["steps"]) for found in drawn.values()), default=1) - 1,
         "completed": bool(completed),
         "settings": settings(runs, order),
-    }
-
-
-def _read(rows: Sequence[Headline]) -> dict[str, Any]:
-    """Which columns and spreads the page explains."""
-    goals = [row.threshold for row in rows if row.threshold is not None]
-    chances = [row for row in rows if row.improvement]
-    spreads = {row.spread for row in rows}
-    few = f"Range of the runs. A 95 % interval needs {LEAST_RUNS} runs"
-    mixed = f"95 % interval, or the range if there are fewer than {LEAST_RUNS} runs"
-    return {
-        "goal": bool(goals),
-        "several": any(row.seeds > 1 for row in rows),
-        "speed": bool(goals) and bool(chances),
-        "chance": any(estimated([row]) for row in rows),
-        "pairs": any(math.isnan(found.low) for row in rows for found in row.improvement.values()),
-        "spreads": ""
-        if spreads <= {"none"}
-        else few
-        if "interval" not in spreads
-        else mixed
-        if "range" in spreads
-        else "95 % interval",
-        "zero": any(goal == 0 for goal in goals),
-        "steps": f"{KEEP_STEPS:,}",
-        "tolerance": f"{100 * KEEP_TOLERANCE:.0f} %",
-        "fewest": LEAST_RUNS,
     }
 
 

@@ -68,7 +68,8 @@ def run_study(
     with _claimed(folder):
         _check_alike(study, folder)
         cells = study.cells()
-        reused = [cell for cell in cells if _finished(study, cell, folder)]
+        wanted = {cell.key: run_settings(cell.task, cell.method, cell.seed, **study.budget) for cell in cells}
+        reused = [cell for cell in cells if finished(cell.path(folder), wanted[cell.key])]
         for cell in reused:
             read_run(cell.path(folder))  # a damaged one is refused now, not when the others have run
         board = Board(cells, reused, workers)
@@ -122,11 +123,6 @@ def _check_alike(study: Study, out: Path) -> None:
             if before.get("kind") == "train" and before.get(name) != wanted:
                 rule = f"{file} is of a run with {name}={before.get(name)!r}, and is not mixed with others"
                 raise invalid("out", rule, f"{name}={wanted!r}", "Choose another folder.")
-
-
-def _finished(study: Study, cell: Cell, out: Path) -> bool:
-    """Whether this cell is done; refuses one that was done with other settings, and files that are not a run's."""
-    return finished(cell.path(out), run_settings(cell.task, cell.method, cell.seed, **study.budget))
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -91,12 +92,15 @@ class Study:
             if not given:
                 raise invalid(name, "at least one must be given", [], "See `polaug list`.")
         study = cls(found, chosen, numbers, **settings)
-        misfits = [(task, method, _misfit(method, task)) for method in chosen for task in found]
-        faults = [(task.name, method.name, fault) for task, method, fault in misfits if fault is not None]
-        if len(faults) == len(misfits):
-            raise faults[0][2]
-        skipped = tuple((task, method, str(fault)) for task, method, fault in faults)
-        return cls(found, chosen, numbers, **settings, skipped=skipped) if skipped else study
+        skipped = []
+        for method, task in product(chosen, found):
+            try:
+                check_fit(method, task)
+            except InvalidInputError as fault:
+                skipped.append((task.name, method.name, str(fault)))
+                if len(skipped) == len(chosen) * len(found):
+                    raise
+        return dataclasses.replace(study, skipped=tuple(skipped))
 
     def __post_init__(self) -> None:
         check_budget(**self.budget)
@@ -122,9 +126,10 @@ class Study:
 
 def check_budget(
     steps: int | None, episodes: int | None, every: int, eval_episodes: int, early_every: int | None,
-    confirm_episodes: int,
+    confirm_episodes: int, seed: int = 0,
 ) -> None:  # fmt: skip
-    """Refuse lengths and evaluations that cannot be."""
+    """Refuse lengths, evaluations and seeds that cannot be."""
+    whole("seed", seed, 0)
     if steps is None and episodes is None:
         raise invalid("steps", "steps or episodes must be given", None, "Pass for example steps=20000.")
     for name, value, example in (("steps", steps, 20_000), ("episodes", episodes, 100)):
@@ -169,8 +174,6 @@ def check_logs(folder: object, track: bool) -> None:
 
 def run_settings(task: Task, method: Method, seed: int, **budgets: Any) -> dict[str, Any]:
     """The content of config.json, as plain data."""
-    whole("seed", seed, 0)
-    check_budget(**budgets)
     augmentation = method.augmentation
     settings = method.settings(task)
     explorer = None
@@ -178,18 +181,16 @@ def run_settings(task: Task, method: Method, seed: int, **budgets: Any) -> dict[
         given = augmentation.explorer
         explorer = given if isinstance(given, str) else getattr(given, "__qualname__", type(given).__name__)
         settings["augmentation"] = dataclasses.asdict(augmentation) | {"explorer": explorer}
-    return {
-        "kind": "train", "task": task.name, "env_id": task.env_id, "package": task.package or None,
-        "kwargs": dict(task.kwargs), "episode_limit": task.episode_limit, "threshold": task.threshold,
-        "success": task.success, "method": method.name, "explorer": explorer,
+    return task_settings(task) | {
+        "kind": "train", "method": method.name, "explorer": explorer,
         "options": {} if augmentation is None else dict(augmentation.explorer_options),
         "settings": settings, "source": method.source, "seed": seed, **budgets,
     }  # fmt: skip
 
 
-def _misfit(method: Method, task: Task) -> InvalidInputError | None:
-    try:
-        check_fit(method, task)
-    except InvalidInputError as fault:
-        return fault
-    return None
+def task_settings(task: Task) -> dict[str, Any]:
+    """What config.json says of the task."""
+    return {
+        "task": task.name, "env_id": task.env_id, "package": task.package or None, "kwargs": dict(task.kwargs),
+        "episode_limit": task.episode_limit, "threshold": task.threshold, "success": task.success,
+    }  # fmt: skip

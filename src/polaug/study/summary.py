@@ -138,11 +138,15 @@ def summary_json(runs: Iterable[Run]) -> dict[str, Any]:
 
     `overall` is all tasks at once, null where there are too few tasks with a threshold or methods that ran on them all.
     """
-    given, rows = list(runs), []
-    for row in headline(given):
-        content = asdict(row) | {"share_never": row.share_never, "keepers": row.keepers, "spread": row.spread}
-        rows.append({name: _plain(value) for name, value in content.items()})
+    given = list(runs)
+    rows = plain_rows(headline(given))
     return {"format": FORMAT, "polaug": polaug.__version__, "level": LEVEL, "rows": rows, "overall": _overall(given)}
+
+
+def plain_rows(rows: Iterable[Headline]) -> list[dict[str, Any]]:
+    """Headlines as JSON has them."""
+    derived = ("share_never", "keepers", "spread")
+    return [_plain(asdict(row) | {name: getattr(row, name) for name in derived}) for row in rows]
 
 
 def _overall(runs: list[Run]) -> dict[str, Any] | None:
