@@ -211,8 +211,6 @@ def test_the_headline_is_the_one_of_the_statistics_and_can_be_sorted(study, look
         assert float(line.locator("td").nth(0).get_attribute("data-sort")) == row.steps_to_threshold.value
         assert f"{row.steps_to_threshold.value:,.0f}" in line.locator("td").nth(0).inner_text()
         assert f"{100 * row.share_never:.0f} %" in line.locator("td").nth(1).inner_text()
-        for estimate in row.improvement.values():
-            assert f"{100 * estimate.value:.0f} %" in line.locator("td").nth(3).inner_text()
     head = table.locator("thead th", has_text="steps to threshold")
     for direction, order in (("ascending", sorted), ("descending", lambda v: sorted(v, reverse=True))):
         head.locator("button").click()
@@ -266,25 +264,11 @@ def test_maps_have_named_axes_and_no_tools_over_them(study, look):
     assert all(tool.bounding_box()["y"] + tool.bounding_box()["height"] <= picture["y"] + 1 for tool in tools)
 
 
-def test_by_time_curves_go_on_while_most_runs_do(tmp_path, look):
-    at = range(100, 1001, 100)
-    for seed, pace in enumerate((1.0, 1.5, 2.0)):
-        synthetic.write_run(tmp_path, "T", "ppo", seed, returns=[float(seed)] * 100,
-                            evaluations=[(step, float(seed)) for step in at],
-                            clock=[(step, pace * step / 100) for step in at])  # fmt: skip
-    page = look(write_report(tmp_path))
-    page.get_by_label("time", exact=True).check()
-    made = chart(page, ".plot[data-kind=evaluation]")
-    line = lines(made)["ppo"]
-    assert line["x"][-1] == 15
-
-
 def test_a_single_run_has_a_headline_of_its_own(tmp_path, look):
     synthetic.write_run(tmp_path, "Car", "ppo+pa", 4, evaluations=[(10, 1.0), (20, 2.0), (30, 2.5)])
     page = look(write_report(tmp_path))
     assert page.title() == "ppo+pa on Car"
     assert "One run, seed 4; " in page.locator("header .soft").inner_text()
-    assert "Car, ppo+pa: solved in 1 of 1 run (median 20 steps), kept by 1 of 1" in page.locator(".seen").inner_text()
     heads = page.locator("table.sortable thead").inner_text()
     assert "kept" in heads
     assert "against" not in heads
@@ -349,7 +333,12 @@ def test_data_can_be_saved(study, look):
     assert float(last["x"]) == 20_000
     assert float(last["mean"]) == pytest.approx(np.mean([each.evaluations.means[-1] for each in run]), rel=1e-3)
     table = list(csv.DictReader(io.StringIO(saved("headline.csv"))))
-    assert len([row for row in table if row["method"] == "ppo+pa"]) == 2 * 2  # tasks, baselines
+    (row,) = (row for row in table if (row["task"], row["method"]) == ("CartPole-v1", "ppo+pa"))
+    assert float(row["final.value"]) == pytest.approx(
+        next(
+            each for each in headline(find_runs(study)) if (each.task, each.method) == ("CartPole-v1", "ppo+pa")
+        ).final.value
+    )
 
 
 def test_names_are_harmless(tmp_path, look):

@@ -96,7 +96,6 @@ def test_no_cluster_at_the_address_is_one_line(tmp_path):
     with pytest.raises(InvalidInputError, match="address: must be a running Ray"):
         run_study(study, tmp_path, backend="ray", address="127.0.0.1:1")
     assert not list(tmp_path.rglob("episodes.csv"))
-    assert not (tmp_path / "study.json").exists()
     with pytest.raises(InvalidInputError, match="address: must be a running Ray"):
         run_study(study, tmp_path / "new", backend="ray", address="127.0.0.1:1")
     assert not (tmp_path / "new").exists()
