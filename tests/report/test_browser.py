@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from tests.report import synthetic
+from tests.report.conftest import looking
 
 from polaug.report import find_runs, write_report
 from polaug.report.grids import POINTS
@@ -31,6 +32,13 @@ def study(tmp_path_factory):
     synthetic.write_study(root, ["CartPole-v1", "MountainCar-v0"], METHODS, 3)
     write_report(root)
     return root
+
+
+@pytest.fixture(scope="module")
+def opened(study, browser):
+    """The study's page for all tests that leave its switches as they are."""
+    with looking(browser) as look:
+        yield look(study / "report.html")
 
 
 def runs_of(study, task, method):
@@ -97,8 +105,8 @@ def test_curves_can_be_smoothed_and_every_run_shown(study, look):
     assert single[0]["y"] == pytest.approx(runs[0].evaluations.means, rel=1e-3)
 
 
-def test_the_strips_have_a_legend(study, look):
-    page = look(study / "report.html")
+def test_the_strips_have_a_legend(study, opened):
+    page = opened
     key = page.locator("#task1 .key")
     assert key.inner_text().split("\n")[:2] == ["the guide drives", "the agent drives"]
     filled, bare = (key.locator("i").nth(k).evaluate("e => getComputedStyle(e).backgroundColor") for k in (0, 1))
@@ -155,8 +163,8 @@ def test_methods_can_be_hidden_on_all_charts_at_once(study, look):
     assert set(lines(chart(page, EVALUATION))) == set(METHODS)
 
 
-def test_who_acted_and_the_threshold_are_there(study, look):
-    page = look(study / "report.html")
+def test_who_acted_and_the_threshold_are_there(study, opened):
+    page = opened
     page.get_by_label("steps", exact=True).check()
     made = chart(page, TRAINING)
     strips = [trace for trace in made["data"] if trace.get("type") == "heatmap"]
@@ -182,8 +190,8 @@ def test_the_last_label_of_the_steps_is_there(study, look, width):
     assert label["x"] + label["width"] <= box["x"] + box["width"]
 
 
-def test_a_strip_says_whose_it_is(study, look):
-    page = look(study / "report.html")
+def test_a_strip_says_whose_it_is(study, opened):
+    page = opened
     chart(page, TRAINING)
     strip = page.locator(f"{TRAINING} .xy2 .heatmaplayer image").nth(1).bounding_box()
     page.mouse.move(strip["x"] + 20, strip["y"] + strip["height"] / 2)
@@ -191,8 +199,8 @@ def test_a_strip_says_whose_it_is(study, look):
     assert "dqn+pa : guide" in page.locator(f"{TRAINING} .hoverlayer").text_content()
 
 
-def test_hovering_gives_numbers(study, look):
-    page = look(study / "report.html")
+def test_hovering_gives_numbers(study, opened):
+    page = opened
     chart(page, EVALUATION)
     box = page.locator(EVALUATION).bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 3)
@@ -202,8 +210,8 @@ def test_hovering_gives_numbers(study, look):
     assert " to " in words
 
 
-def test_the_headline_is_the_one_of_the_statistics_and_can_be_sorted(study, look):
-    page = look(study / "report.html")
+def test_the_headline_is_the_one_of_the_statistics_and_can_be_sorted(study, opened):
+    page = opened
     table = page.locator("#task1 table.sortable")
     rows = {row.method: row for row in headline(find_runs(study)) if row.task == "MountainCar-v0"}
     for line in table.locator("tbody tr").all():
@@ -250,8 +258,8 @@ def test_the_slider_moves_the_maps_and_play_plays(study, look):
     assert slider.input_value() == "3"
 
 
-def test_maps_have_named_axes_and_no_tools_over_them(study, look):
-    page = look(study / "report.html")
+def test_maps_have_named_axes_and_no_tools_over_them(study, opened):
+    page = opened
     layout = chart(page, '#task1 .plot[data-chart="completed"]')["layout"]
     assert [layout[axis]["title"]["text"] for axis in ("xaxis", "yaxis")] == ["observation[0]", "observation[1]"]
     assert page.locator('#task1 .plot[data-chart="completed"] .modebar-btn').count() == 0
@@ -295,8 +303,8 @@ def test_singular_values_and_choices(study, look):
     assert heat.locator('.plot[data-chart="visits"]').is_visible()
 
 
-def test_what_is_drawn_can_be_read_too(study, look):
-    page = look(study / "report.html")
+def test_what_is_drawn_can_be_read_too(study, opened):
+    page = opened
     for box in page.locator(".plot").all():
         assert box.get_attribute("role") == "img"
         assert len(box.get_attribute("aria-label")) > 10

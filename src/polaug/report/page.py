@@ -19,7 +19,6 @@ from markupsafe import Markup
 import polaug
 from polaug.errors import invalid
 from polaug.report.data import embedded, films, page_data
-from polaug.report.figures import check_figure_files, write_figures
 from polaug.report.tables import explored_table, headline_table, headlines
 from polaug.report.tables import settings_table as settings
 from polaug.state import safe_write
@@ -63,6 +62,8 @@ def write_report(
     drawings = Path(folder) / "figures"
     check_ours(path)
     if figures:
+        from polaug.report.figures import check_figure_files, write_figures  # matplotlib is slow to load
+
         check_inside(drawings, Path(folder))
         check_figure_files(runs, drawings)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -97,7 +97,8 @@ def _context() -> Any:
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["polaug.study.train"])
+    # The second is what torch loads with the first optimizer: a second in each worker. A name that is gone is ignored.
+    context.set_forkserver_preload(["polaug.study.train", "torch._dynamo"])
     return context
 
 

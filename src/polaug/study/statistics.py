@@ -12,12 +12,11 @@ bootstraps (Efron, 1981). `inf` means beyond what was observed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
-from scipy.stats import norm
 
 from polaug.errors import invalid
 from polaug.streams import stream
@@ -101,7 +100,9 @@ def probability_of_improvement(x: ArrayLike, y: ArrayLike) -> Estimate:
     value = float(((mine[:, None] > theirs) + 0.5 * (mine[:, None] == theirs)).mean())
     if not _enough(mine, theirs):
         return Estimate(value, np.nan, np.nan)
-    z, more = float(norm.ppf(0.5 + LEVEL / 2.0)), (n + m) / 2.0 - 1.0
+    from scipy.optimize import brentq  # slow to load, and no command but a summary needs it
+
+    z, more = NormalDist().inv_cdf(0.5 + LEVEL / 2.0), (n + m) / 2.0 - 1.0
 
     def excess(theta: float) -> float:
         spread = 1.0 + more * ((1.0 - theta) / (2.0 - theta) + theta / (1.0 + theta))
