@@ -159,12 +159,17 @@ def draw(results: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.explorer_cost", description=__doc__)
     parser.add_argument("--explorer", default="portfolio", choices=polaug.explorers(), help="whose cost is drawn")
+    parser.add_argument("--against-ppo", nargs="+", choices=polaug.explorers(), metavar="NAME",
+                        help="print the cost of these explorers against PPO, and write nothing")  # fmt: skip
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=900, help="steps on each synthetic space")
     parser.add_argument("--redraw", action="store_true", help="draw what was measured before, and measure nothing")
     args = parser.parse_args()
     if args.redraw:
         draw(json.loads((RESULTS / "explorer_cost.json").read_text()))
+        return
+    if args.against_ppo:
+        against_ppo(args.against_ppo, args.rounds)
         return
     results: dict[str, Any] = against_ppo(list(polaug.explorers()), args.rounds)
     results["flatness"] = {name: flatness(name) for name in polaug.explorers()}

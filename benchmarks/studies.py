@@ -29,7 +29,7 @@ from polaug.study.summary import Headline, headline, summary_json
 from polaug.study.wording import interval
 
 EPISODES = 100
-KEPT = ("study.json", "config.json", "done.json", "episodes.csv", "evaluations.csv", "confirmations.csv",
+KEPT = ("config.json", "done.json", "episodes.csv", "evaluations.csv", "confirmations.csv",
         "bonuses.csv", "choices.csv", "clock.csv")  # fmt: skip
 
 

@@ -1,10 +1,9 @@
-"""What a study costs beside its training: two workers against one, and the share of the machinery in a run.
+"""What two workers gain: the time of a study with two workers against one.
 
     python -m benchmarks.study_cost [--steps 20000] [--seeds 2]
 
-`ratio` is the wall-clock time of two workers over that of one. `machinery` is the share of training time spent on
-watching, rows and maps, evaluations left out; `maps` is the part of it that snapshots of the maps take. The load of the
-machine when it began is written down too: on a busy one the ratio says little.
+`ratio` is the wall-clock time of two workers over that of one. The load of the machine when it began is written down
+too: on a busy one the ratio says little.
 """
 
 from __future__ import annotations
@@ -14,9 +13,8 @@ import json
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
 
-from polaug.study import Study, find_runs, run_study
+from polaug.study import Study, run_study
 
 RESULTS = Path(__file__).parent / "results" / "study_cost.json"
 
@@ -31,32 +29,20 @@ def main() -> None:
     study = Study.of(["CartPole-v1", "MountainCar-v0"], methods, args.seeds, steps=args.steps)
     load = os.getloadavg()[0]
     seconds: dict[int, float] = {}
-    shares: dict[str, dict[str, float]] = {}
     for workers in (1, 2):
         with tempfile.TemporaryDirectory() as folder:
             outcome = run_study(study, folder, workers=workers)
             if not outcome.ok:
                 raise SystemExit(outcome.failures[0].traceback)
             seconds[workers] = outcome.seconds
-            if workers == 1:
-                done: dict[str, list[dict[str, Any]]] = {}
-                for run in find_runs(folder):
-                    done.setdefault(run.method, []).append(run.done)
-                shares = {method: _shares(runs) for method, runs in done.items()}
     result = {
         "cells": len(study.cells()), "steps": args.steps, "cpus": os.cpu_count(), "load_at_start": round(load, 1),
         "seconds": {str(workers): round(value, 1) for workers, value in seconds.items()},
-        "ratio": round(seconds[2] / seconds[1], 3), "shares": shares,
+        "ratio": round(seconds[2] / seconds[1], 3),
     }  # fmt: skip
     args.results.parent.mkdir(parents=True, exist_ok=True)
     args.results.write_text(json.dumps(result, indent=1) + "\n")
     print(json.dumps(result, indent=1))
-
-
-def _shares(runs: list[dict[str, Any]]) -> dict[str, float]:
-    total = sum(run["seconds"] for run in runs)
-    parts = {"machinery": "machinery_seconds", "maps": "maps_seconds"}
-    return {name: round(sum(run[key] for run in runs) / total, 4) for name, key in parts.items()}
 
 
 if __name__ == "__main__":

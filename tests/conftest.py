@@ -12,6 +12,9 @@ from tests.waiting import PATIENCE
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
+os.environ.setdefault(
+    "RAY_worker_niceness", "0"
+)  # Ray's workers give way to all others: beside other tests they starve
 os.environ.pop("COLUMNS", None)  # a worker of pytest-xdist has it, and tables would be cut to it
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # rendering in tests never opens a window
 

@@ -150,11 +150,7 @@ class Augmentation:
         if dropped:
             raise StateError(f"augmentation: the saved agent used its own {dropped[0]}, which a file of plain arrays "
                              "cannot hold. Load it with the same augmentation=polaug.Augmentation(...).")  # fmt: skip
-        valid = {f.name for f in dataclasses.fields(cls)}
-        for name in settings:
-            if name not in valid:
-                raise unknown("setting of Augmentation", name, valid)
-        return cls(**settings)
+        return cls.of(settings)
 
 
 def _is_named(guide: Any) -> bool:

@@ -147,10 +147,8 @@ def test_paper_ends_with_its_figures_and_what_can_not_be_summed_up_is_said_once_
     monkeypatch.setattr("polaug.report.write_report", refuse)
     assert run("paper", *words, "--workers", 1, "--out", tmp_path) == 0  # the runs are there
     lines = capsys.readouterr().out.splitlines()
-    assert (
-        [line for line in lines if line.startswith("No ")] == lines[-1:] == ["No report: runs: must have an evaluation"]
-    )
-    assert lines[-7:-1] == told
+    assert [line for line in lines if line.startswith("No ")] == ["No report: runs: must have an evaluation"]
+    assert lines[-6:] == told
 
 
 def test_ctrl_c_leaves_a_folder_to_go_on_from(tmp_path):
@@ -168,7 +166,6 @@ def test_ctrl_c_leaves_a_folder_to_go_on_from(tmp_path):
     assert f"Continue with: polaug {' '.join(words)}" in told
     assert told.startswith("1 run (1 task × 1 method × 1 seed) of at least 100,000,000 steps, 1 at a time; results: ")
     assert "Traceback" not in told
-    assert (tmp_path / "study.json").exists()
     assert not list(tmp_path.rglob("done.json"))
 
 
@@ -192,12 +189,12 @@ def test_a_log_gets_a_line_per_run_that_starts_or_ends(board, capsys):
     with Shown() as shown:
         show_study(shown, board, Event("done", board.done[0].cell))
         show_study(shown, board, None)
-        show_study(shown, board, Event("failed", board.failed[0][0], error=board.failed[0][1]))
+        show_study(shown, board, Event("failed", board.failed[0].cell, error=board.failed[0].error))
         show_study(shown, board, Event("started", under_way))
     done, failed, started = capsys.readouterr().err.splitlines()
     assert done.startswith(f"[2/8] {board.done[0].cell.name}: done in ")
     assert "agent alone −104" in done
-    assert failed == f"[2/8] {board.failed[0][0].name}: failed: ZeroDivisionError: the simulator broke"
+    assert failed == f"[2/8] {board.failed[0].cell.name}: failed: ZeroDivisionError: the simulator broke"
     assert started == f"[2/8] {under_way.name}: started"
 
 

@@ -5,31 +5,35 @@ import shlex
 import pytest
 from tests.commands import parsed
 
-from polaug.cli.tune import AGENT_SPACE, OUR_SPACE, command, tune
+from polaug import cli
+from polaug.cli.tune import AGENT_SPACE, command
 from polaug.study.results import find_runs
 
 pytest.importorskip("optuna", reason="Optuna is not installed: pip install optuna")
 
 
-def test_a_study_resumes_and_its_best_is_the_best_of_its_runs(tmp_path):
-    told = []
-    options = {"steps": 250, "progress": lambda *news: told.append(news)}
-    tune("CartPole-v1", "a2c", tmp_path, trials=2, **options)
-    best = tune("CartPole-v1", "a2c", tmp_path, trials=3, **options)
-    assert [number for number, _, _ in told] == [1, 2, 3]
+def search(out, algo, trials, steps):
+    words = ["tune", "CartPole-v1", "--algo", algo, "--trials", trials, "--steps", steps, "--out", out]
+    return cli.main(list(map(str, words)))
+
+
+def test_a_study_resumes_and_its_best_is_the_best_of_its_runs(tmp_path, capsys):
+    assert search(tmp_path, "a2c", 2, 250) == search(tmp_path, "a2c", 3, 250) == 0
+    told = capsys.readouterr()
+    assert [line[:5] for line in told.err.splitlines()] == ["[1/2]", "[2/2]", "[3/3]"]
     runs = find_runs(tmp_path)
-    values = [run.evaluations.means.mean() for run in runs]
-    assert best.trials == len(runs) == 3  # the third trial is a new one
-    assert best.value == pytest.approx(max(values)) == pytest.approx(told[-1][2])
-    assert best.parameters.keys() == AGENT_SPACE["a2c"].keys()
-    assert (best.path / "done.json").exists()
-    assert best.method.name in {run.method for run in runs}
+    assert len(runs) == 3  # the third trial is a new one
+    best = max(runs, key=lambda run: run.evaluations.means.mean())
+    last = told.out[told.out.index("best of 3 trials") :]
+    assert last.startswith(f"best of 3 trials: mean evaluation {best.evaluations.means.mean():.2f}\n")
+    assert {line.split(":")[0].strip() for line in last.splitlines()[1:-2]} == AGENT_SPACE["a2c"].keys()
+    assert f"run: {best.path}\n" in last
 
 
-def test_an_augmented_agent_is_searched_with_its_augmentation(tmp_path):
-    best = tune("CartPole-v1", "a2c+pa", tmp_path, trials=1, steps=60)
-    assert best.parameters.keys() == AGENT_SPACE["a2c"].keys() | OUR_SPACE.keys()
-    assert best.method.augmentation.teach_every == best.parameters["teach_every"]
+def test_an_augmented_agent_is_searched_with_its_augmentation(tmp_path, capsys):
+    assert search(tmp_path, "a2c+pa", 1, 60) == 0
+    (run,) = find_runs(tmp_path)
+    assert f"teach_every: {run.config['settings']['augmentation']['teach_every']}\n" in capsys.readouterr().out
 
 
 def test_the_printed_command_trains_with_the_best_settings():

@@ -22,48 +22,48 @@ def recorded(guide=(), agent=(), noisy=(), lengths=(10, 10), prior=0.9):
         ("noisy", noisy, lengths[1]),
     ):
         for total in totals:
-            records.add(Episode(0, float(total), length, kind))
+            records.add(Episode(0, float(total), length, kind), 1)
     return records
 
 
 def test_an_untried_guide_drives_most_steps_and_teaches_nothing_as_long_as_all_returns_are_alike():
-    decision = decide(recorded(guide=[-200] * 4, agent=[-200] * 4), SETTINGS)
+    decision = decide(recorded(guide=[-200] * 4, agent=[-200] * 4), SETTINGS, 1)
     assert decision.guide_share == SETTINGS.guide_share
     assert decision.teaching == 0.0
-    assert decide(recorded(guide=[-200] * 3 + [-110], agent=[-200]), SETTINGS).teaching == 0.9
+    assert decide(recorded(guide=[-200] * 3 + [-110], agent=[-200]), SETTINGS, 1).teaching == 0.9
 
 
 def test_a_guide_that_still_searches_keeps_its_share_but_does_not_teach():
     records = recorded(guide=[-0.01] * 8, agent=[0.0] * 8, noisy=[-0.005] * 8)  # DeepSea before its goal is found
-    decision = decide(records, SETTINGS, searching=True)
+    decision = decide(records, SETTINGS, 1, searching=True)
     assert decision.guide_share == SETTINGS.guide_share
     assert decision.teaching == 0.0
-    assert decide(records, SETTINGS).guide_share == SETTINGS.trial_share
+    assert decide(records, SETTINGS, 1).guide_share == SETTINGS.trial_share
 
 
 def test_an_agent_that_is_better_gets_all_but_the_trials():
-    decision = decide(recorded(guide=[0, 1, 0, 1], agent=[9, 10, 9, 10]), SETTINGS)
+    decision = decide(recorded(guide=[0, 1, 0, 1], agent=[9, 10, 9, 10]), SETTINGS, 1)
     assert decision.p_guide < SETTINGS.trial_share
     assert decision.guide_share == SETTINGS.trial_share
     assert decision.teaching == 0.0
 
 
 def test_teaching_is_weighted_by_p_above_its_threshold():
-    decision = decide(recorded(guide=[9, 10, 9, 10], agent=[8, 11, 9, 10]), SETTINGS)
+    decision = decide(recorded(guide=[9, 10, 9, 10], agent=[8, 11, 9, 10]), SETTINGS, 1)
     assert 0.3 < decision.p_guide < 0.7
     assert decision.teaching == decision.p_guide == decision.guide_share
     eager = dataclasses.replace(SETTINGS, trial_share=0.72)
-    assert decide(recorded(guide=[9, 10, 9, 10], agent=[8, 11, 9, 10]), eager).teaching == 0.0
+    assert decide(recorded(guide=[9, 10, 9, 10], agent=[8, 11, 9, 10]), eager, 1).teaching == 0.0
 
 
 def test_an_agent_whose_noisy_episodes_beat_the_guide_is_not_taught_by_it():
-    decision = decide(recorded(guide=[9, 10, 9, 10], agent=[9, 9, 10, 9], noisy=[25, 20, 30, 22]), SETTINGS)
+    decision = decide(recorded(guide=[9, 10, 9, 10], agent=[9, 9, 10, 9], noisy=[25, 20, 30, 22]), SETTINGS, 1)
     assert decision.teaching == 0.0
 
 
 @pytest.mark.parametrize("lengths", [(10, 10), (10, 200), (500, 10)])
 def test_shares_are_of_steps_whatever_the_length_of_episodes(lengths):
-    decision = decide(recorded(guide=[10, 9, 11], agent=[0, 1, 0], lengths=lengths), SETTINGS)
+    decision = decide(recorded(guide=[10, 9, 11], agent=[0, 1, 0], lengths=lengths), SETTINGS, 1)
     q, (mine, other) = decision.guide_episodes, lengths
     assert q * mine / (q * mine + (1 - q) * other) == pytest.approx(decision.guide_share)
 
@@ -79,12 +79,12 @@ def test_p_rises_with_the_guides_returns_and_falls_with_the_agents(guide, agent,
     def p(guide, agent):
         records = Records(8)
         for (one, other), kind in itertools.product(ends, ("guide", "agent")):
-            records.add(Episode(0, float(one), 1, kind))
-            records.add(Episode(0, float(other), 1, kind))
+            records.add(Episode(0, float(one), 1, kind), 1)
+            records.add(Episode(0, float(other), 1, kind), 1)
         for kind, totals in (("guide", guide), ("agent", agent)):
             for total in totals * 4:  # push the ends out of the window
-                records.add(Episode(0, float(total), 1, kind))
-        return decide(records, SETTINGS).p_guide
+                records.add(Episode(0, float(total), 1, kind), 1)
+        return decide(records, SETTINGS, 1).p_guide
 
     base = p(guide, agent)
     assert 0.0 <= base <= 1.0
@@ -96,7 +96,7 @@ def test_p_rises_with_the_guides_returns_and_falls_with_the_agents(guide, agent,
 def test_it_does_not_depend_on_the_unit_of_rewards():
     guide, agent = [3, 5, 4, 6], [2, 4, 5, 3]
     decisions = [
-        decide(recorded(np.array(guide) * unit, np.array(agent) * unit), SETTINGS) for unit in (1e-3, 1.0, 1e3)
+        decide(recorded(np.array(guide) * unit, np.array(agent) * unit), SETTINGS, 1) for unit in (1e-3, 1.0, 1e3)
     ]
     for decision in decisions[1:]:
         assert decision.p_guide == pytest.approx(decisions[0].p_guide)

@@ -5,7 +5,6 @@ import pytest
 from gymnasium import spaces
 
 import polaug
-from polaug.explorers import counting
 
 BOX = spaces.Box(-np.inf, np.inf, (2,), np.float64)
 ACTIONS = spaces.Discrete(2)
@@ -62,12 +61,6 @@ def test_the_count_is_the_least_over_the_tables():
     for k in (0, 2):  # collisions in all tables but one
         explorer._counts[k][int(slots[k])] += 1000
     assert explorer.counts(state)[0] == true
-
-
-def test_tables_have_different_prime_sizes():
-    sizes = counting._PRIMES
-    assert len(set(sizes)) == len(sizes)
-    assert all(all(size % d for d in range(2, int(size**0.5) + 1)) for size in sizes)
 
 
 def test_scale_and_offset_do_not_matter_once_the_scale_is_known():

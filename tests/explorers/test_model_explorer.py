@@ -29,7 +29,7 @@ def test_looking_ahead_is_the_same_compiled_or_not_and_is_what_the_formula_says(
     model, newest, older = explorer.experience.dynamics.model, explorer._newest, explorer._older
     z = planned.in_units(model, states_of(explorer)[-1])
     nowhere = np.zeros((0, len(z))), np.zeros(0)
-    arguments = (model, newest, older, z, 0.99, False, *nowhere, 1.0)
+    arguments = (model, newest, older, z, 0.99, *nowhere, 0.0)
     q = planned.look_ahead(*arguments)
     np.testing.assert_allclose(planned.look_ahead.py_func(*arguments), q, rtol=1e-9)
     following, reward, ends, last_reward = predict(model, z[None])

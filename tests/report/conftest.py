@@ -1,12 +1,14 @@
 """The report in the shared browser, without a network."""
 
+from contextlib import contextmanager
+
 import pytest
 from tests.waiting import PATIENCE
 
 
-@pytest.fixture
-def look(browser):
-    """Opens a page and gives it; whatever it asks of a network, or complains about, fails the test at its end."""
+@contextmanager
+def looking(browser):
+    """Opens a page and gives it; whatever it asks of a network, or complains about, is an error at the end."""
     contexts, complaints = [], []
 
     def complain(what):
@@ -29,3 +31,10 @@ def look(browser):
     for context in contexts:
         context.close()
     assert not complaints
+
+
+@pytest.fixture
+def look(browser):
+    """Opens a page and gives it."""
+    with looking(browser) as opened:
+        yield opened

@@ -14,16 +14,15 @@ import pytest
 from tests.report.synthetic import maps, write_run, write_study
 
 from polaug.errors import InvalidInputError, StateError
-from polaug.explorers.portfolio import ARMS
 from polaug.report import find_runs, labels, write_report
 from polaug.report.curves import bands, choices, curves
 from polaug.report.data import embedded, overall, page_data
 from polaug.report.figures import _at_work, _curves
 from polaug.report.grids import POINTS, evaluations, training
-from polaug.report.heat import effective_rank, pack, packed_within
+from polaug.report.heat import effective_rank, pack
 from polaug.report.labels import COLOURS, KNOWN, dimension_name, in_order, look, short
 from polaug.report.page import _templates
-from polaug.report.tables import explored_table, headline_rows, headline_table, headlines
+from polaug.report.tables import explored_table, headline_table, headlines
 from polaug.study import CLASSIC, PAPER
 from polaug.study.statistics import Estimate
 from polaug.study.summary import normalised
@@ -142,32 +141,6 @@ def test_a_run_that_was_over_before_another_had_an_episode_leaves_no_curve_by_ti
     assert write_report(tmp_path).exists()
 
 
-def test_one_slow_run_leaves_the_others_a_curve_by_time(tmp_path):
-    at = [100, 200, 300, 400]
-    for seed, slow in enumerate((0.0, 1.0, 50.0)):
-        write_run(tmp_path, seed=seed, returns=[float(seed)] * 40, evaluations=[(step, float(seed)) for step in at],
-                  clock=[(step, slow + step / 100) for step in at])  # fmt: skip
-    runs = find_runs(tmp_path)
-    for make, start in ((evaluations, 2.0), (training, 0.5)):
-        grid = make(runs, "seconds")
-        assert grid.x[0] <= start
-        assert len(grid.x) >= 3
-        assert grid.x[-1] == 4.0  # two of three go as far as this
-        assert np.isnan(grid.values[2]).all()
-        assert (grid.values[:2] == [[0], [1]]).all()
-    told = curves(runs, 100)["evaluation"]["seconds"]
-    assert set(told["mean"][0]) == {0.5}
-    assert None not in told["iqm"][1]
-
-
-def test_bands_take_the_seeds_that_are_there():
-    values = np.array([[1.0, 2.0, np.nan], [3.0, 6.0, 8.0], [5.0, np.nan, 9.0]])
-    whole, two = bands(values), bands(values[:2, 1:2])
-    assert whole["mean"][0].tolist() == [3, 4, 8.5]
-    for name, band in two.items():
-        assert [side[1] for side in whole[name]] == [side[0] for side in band]
-
-
 def test_who_acted_is_counted_in_steps(tmp_path):
     write_run(tmp_path, seed=0, returns=[1.0, 1.0], actors=["explorer", "agent"])
     write_run(tmp_path, seed=1, returns=[1.0, 1.0], actors=["agent", "agent"])
@@ -215,13 +188,8 @@ def test_choices_are_shares_of_seeds(tmp_path):
 
 
 def test_members_have_colours_of_their_own():
-    assert set(ARMS) <= set(labels.MEMBERS)
-    assert not set(labels.COLOURS) & {*labels.MEMBERS.values(), *labels.OTHERS}
-    assert labels.member_colours(["tabular", "x", "y", "model"])[::3] == labels.member_colours(["tabular", "model"])
-    assert len(set(labels.member_colours(["a", "b", "tabular", "c", "d"]))) == 5
-
-
-# -- maps and all tasks -----------------------------------------------------------------------------------------------
+    assert not set(labels.COLOURS) & set(labels.ARMS)
+    assert len(set(labels.member_colours("abcde"))) == 5
 
 
 def test_uncertainty_has_the_same_colours_on_every_page(tmp_path):
@@ -234,15 +202,6 @@ def test_uncertainty_has_the_same_colours_on_every_page(tmp_path):
     images = {axes.get_title(): axes.images[0] for axes in _at_work(found, run).axes if axes.images}
     assert images["uncertainty"].get_clim() == (0, 1)
     assert len({images[name].get_cmap().name for name in ("visits", "observed Q̃", "uncertainty")}) == 3
-
-
-def test_maps_shrink_until_they_fit():
-    found = [maps(np.random.default_rng(k)) for k in range(3)]
-    whole = packed_within(found)
-    assert all(each["cells"] == 48 and len(each["steps"]) == 12 for each in whole)
-    small = packed_within(found, budget=40_000)
-    assert small[0]["cells"] < 48 or len(small[0]["steps"]) < 12
-    assert small[0]["steps"][-1] == 12_000  # the end stays
 
 
 def test_maps_without_a_single_known_cell_can_be_packed():
@@ -313,15 +272,15 @@ def test_a_run_has_one_score_in_the_headline_and_over_all_tasks(tmp_path):
     (Estimate(np.inf, 6.2, np.inf), "<b>≥ 6.2×</b>"), (Estimate(0.0, 0.0, 0.4), "<b>≤ 0.4×</b>"),
     (Estimate(2.0, 1.5, 3.0), '<b>2×</b> <span class="range">1.5 to 3</span>'),
     (Estimate(2.0, 1.5, np.inf), '<b>2×</b> <span class="range">1.5 or more</span>'),
-    (Estimate(np.nan, np.nan, np.nan), "neither solved it"),
-    (Estimate(np.inf, np.nan, np.nan), "only this one solved it"),
+    (Estimate(np.nan, np.nan, np.nan), "<b>–</b>"),
+    (Estimate(np.inf, np.nan, np.nan), "<b>too few runs to tell</b>"),
 ])  # fmt: skip
 def test_a_speed_up_beyond_the_budget_is_a_bound(tmp_path, speed_up, words):
     for method in ("ppo", "ppo+pa"):
         write_run(tmp_path, method=method, evaluations=[(10, 1.0), (20, 2.0)])
     _, row = headlines(find_runs(tmp_path))
     html = table_html([dataclasses.replace(row, speed_ups={"ppo": speed_up})], ["ppo", "ppo+pa"])
-    assert f">ppo: {words} · " in html
+    assert f">ppo: {words}</td>" in html
     assert "∞" not in html
 
 
@@ -332,7 +291,7 @@ def test_a_speed_up_of_several_runs_that_may_be_none_says_nothing(tmp_path):
     _, row = headlines(find_runs(tmp_path))
     for unclear in (Estimate(np.inf, 1.0, np.inf), Estimate(np.inf, np.nan, np.nan)):
         html = table_html([dataclasses.replace(row, speed_ups={"ppo": unclear})], ["ppo", "ppo+pa"])
-        assert ">ppo: too few runs to tell · " in html
+        assert ">ppo: <b>too few runs to tell</b></td>" in html
 
 
 def test_a_fall_after_the_threshold_is_in_the_headline(tmp_path):
@@ -342,18 +301,12 @@ def test_a_fall_after_the_threshold_is_in_the_headline(tmp_path):
     html = table_html([row], ["ppo"])
     assert "kept</button>" in html
     assert '<td data-label="kept" data-sort="0.5">1 of 2 <span class="range">over 10 steps</span></td>' in html
-    head, told = headline_rows([row])
-    assert (told[head.index("kept")], told[head.index("judged")]) == (0.5, 2)
 
 
-@pytest.mark.parametrize(("threshold", "words"), [
-    (2.0, "within 10 % of the threshold, on average over the next 20,000 steps or the rest of the run"),
-    (0.0, "of the threshold (if it is 0: of the distance from the first evaluation), on average"),
-])  # fmt: skip
-def test_what_was_kept_is_explained_for_the_threshold_at_hand(tmp_path, threshold, words):
-    write_run(tmp_path, threshold=threshold, evaluations=[(10, 2.0), (20, 2.0)])
-    text = write_report(tmp_path).read_text(encoding="utf-8")
-    assert words in " ".join(text.split())
+def test_what_was_kept_is_explained_once(tmp_path):
+    write_run(tmp_path, threshold=0.0, evaluations=[(10, 2.0), (20, 2.0)])
+    text = " ".join(write_report(tmp_path).read_text(encoding="utf-8").split())
+    assert "of the threshold (if it is 0: of the distance from the first evaluation), on average" in text
     assert text.count("on average over the next 20,000 steps") == 1  # said once, however many tables there are
 
 
@@ -361,7 +314,7 @@ def test_seeds_that_ended_too_soon_to_keep_a_level_are_named(tmp_path):
     write_run(tmp_path, seed=0, evaluations=[(10, 2.0), (20, 2.0)])
     write_run(tmp_path, seed=1, evaluations=[(10, 0.0), (20, 2.0)])
     html = table_html(headlines(find_runs(tmp_path)), ["ppo"])
-    told = '<td data-label="kept" data-sort="1.0">1 of the 1 that ran on <span class="range">over 10 steps</span></td>'
+    told = '<td data-label="kept" data-sort="1.0">1 of 1 <span class="range">over 10 steps</span></td>'
     assert told in html
 
 
@@ -371,11 +324,7 @@ def test_without_a_threshold_nothing_is_said_of_one(tmp_path):
             write_run(tmp_path, method=method, seed=seed, threshold=None, evaluations=[(10, 1.0), (20, 2.0)])
     html = table_html(headlines(find_runs(tmp_path)), ["ppo", "ppo+pa"])
     heads = re.findall('<button type="button">(.*?)</button>', html)
-    assert heads == ["method", "against: pairs that end higher", "final return", "first 2 episodes", "seeds"]
-    text = " ".join(read(write_report(tmp_path)).text)
-    for word in ("reaches the threshold", "Kept", "Speed-up", "never solved"):
-        assert word not in text
-    assert "in which this method has the higher final return. Ties count half." in text
+    assert heads == ["method", "against: chance to be better", "final return", "first 2 episodes", "seeds"]
 
 
 @pytest.mark.parametrize("seeds", [3, 5])
@@ -386,27 +335,12 @@ def test_few_seeds_have_a_range_and_no_interval_of_who_is_better(tmp_path, seeds
     html = table_html(headlines(find_runs(tmp_path)), ["ppo", "ppo+pa"])
     better = re.search(r">ppo: (.*?)</td>", html)[1].split(" · ")[-1]
     text = " ".join(read(write_report(tmp_path)).text)
-    head, _, told = headline_rows(headlines(find_runs(tmp_path)))
     if seeds == 3:
-        assert better == "94 %"
-        assert "chance to be better" not in text.lower()
-        assert "Range of the runs. A 95 % interval needs 5 runs." in text
+        assert "%" not in better
         assert "Bands: lowest to highest run" in text
-        assert (told[head.index("spread")], told[head.index("improvement_low")]) == ("range", None)
     else:
         assert better == ('<b>82 %</b> <span class="range">45 to 96</span>')
-        assert " 95 % interval." in text
         assert "Probability that the final return of a run is higher than that of a run of the other method." in text
-        assert told[head.index("spread")] == "interval"
-
-
-def test_beside_chances_the_share_of_few_seeds_is_called_so(tmp_path):
-    for method, end, seeds in (("dqn", 1.0, 5), ("ppo", 0.0, 3), ("ppo+pa", 2.0, 5)):
-        for seed in range(seeds):
-            write_run(tmp_path, method=method, seed=seed, evaluations=[(10, 0.0), (20, end + seed)])
-    html = write_report(tmp_path).read_text(encoding="utf-8")
-    assert re.search(r"<div>dqn: .*? · <b>68 %</b> .*?</div><div>ppo: .*? · 97 % of pairs</div>", html)
-    assert "<dt>Share of pairs</dt><dd>Share of the pairs of runs" in html
 
 
 def test_bands_of_few_seeds_are_their_range():
@@ -424,15 +358,15 @@ def test_each_of_several_tasks_is_summed_up(tmp_path):
     items = re.findall("<li>(.*?)</li>", text.partition('<div class="seen">')[2].partition("</div>")[0])
     assert items[0].startswith("A, ppo+pa: solved in 2 of 2 runs")
     assert items[1].startswith("B, ppo+pa: solved in 2 of 2 runs")
-    assert items[2].startswith("C, sac: final return ")
-    assert len(items) == 4  # and how far to trust it, once
+    assert len(items) == 2
 
 
 def test_many_sentences_are_folded(tmp_path):
     for k in range(8):
-        write_run(tmp_path, f"T{k}", "ppo", evaluations=[(10, 0.0), (20, 1.0)])
+        for method in ("ppo", "ppo+pa"):
+            write_run(tmp_path, f"T{k}", method, evaluations=[(10, 0.0), (20, 1.0)])
     text = write_report(tmp_path).read_text(encoding="utf-8")
-    assert "<summary>2 more</summary><ul><li>T6, ppo: solved in 0 of 1 run within " in text
+    assert "<summary>2 more</summary><ul><li>T6, ppo+pa: solved in 0 of 1 run within " in text
 
 
 # -- the file ---------------------------------------------------------------------------------------------------------

@@ -19,8 +19,8 @@ def _of_ray(process):
 
 @pytest.fixture(scope="module")
 def cluster():
-    """A Ray of this machine; none of its processes is left behind."""
-    ray.init(address="local", num_cpus=2, include_dashboard=False, object_store_memory=100_000_000, log_to_driver=False,
+    """A Ray of this machine; none of its processes is left behind. A trial of Tune needs three CPUs."""
+    ray.init(address="local", num_cpus=3, include_dashboard=False, object_store_memory=100_000_000, log_to_driver=False,
              configure_logging=False)  # fmt: skip
     yield
     running = [each for each in psutil.Process().children(recursive=True) if _of_ray(each)]

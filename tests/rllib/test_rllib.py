@@ -1,9 +1,11 @@
 """The adapter to RLlib, on a real Ray of several processes."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,6 +35,7 @@ from polaug.rllib.runner import DRIVER, EVALUATION, GUIDE, OWN
 
 ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import a test file
 
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "rllib.md"
 LAKE = {"map_name": "4x4", "is_slippery": False}
 
 
@@ -347,6 +350,21 @@ def test_sac_and_filters():
         assert rows["guide_share"] > 0.3
     finally:
         algo.stop()
+
+
+@pytest.mark.usefixtures("cluster")
+def test_the_page_of_rllib_runs_as_pasted(monkeypatch, tmp_path):
+    blocks = re.findall(r"^```py\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))  # Tune's results
+    names = {"__name__": "__main__"}
+    for block in blocks:
+        exec(compile(block, str(PAGE), "exec"), names)
+    assert len(blocks) == 3
+    assert names["result"]["augmentation"]["guide_share"] > 0.0
+    assert Path(names["path"]).is_dir()
+    assert names["results"][0].metrics["num_env_steps_sampled_lifetime"] >= 1000
+    assert names["results"][0].metrics["augmentation"]["guide_share"] > 0.0
 
 
 # -- refusals -------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import nbclient
 import nbformat
 import pytest
 from stable_baselines3 import DQN
+from tests.waiting import PATIENCE
 
 import polaug
 
@@ -40,6 +41,6 @@ model = polaug.augment(A2C)("MlpPolicy", "CartPole-v1", augmentation="random", s
 model.learn(100, progress_bar=True);
 """
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
-    nbclient.NotebookClient(notebook, timeout=300).execute()
+    nbclient.NotebookClient(notebook, timeout=PATIENCE).execute()
     (shown,) = notebook.cells[0].outputs
     assert re.search(r'<progress value="100" max="100">.* guide drove \d+ of \d+', shown["data"]["text/html"])

@@ -242,8 +242,10 @@ def test_a_file_of_another_version_says_so():
 CELLS = [(PPO, False, {"n_steps": 64}), (DQN, False, {"learning_starts": 50}), (SAC, True, {"learning_starts": 50})]
 
 
-@pytest.mark.parametrize(("cls", "continuous", "options"), CELLS)
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+COPIES = [(*cell, copy.deepcopy) for cell in CELLS] + [(*CELLS[1], lambda model: pickle.loads(pickle.dumps(model)))]
+
+
+@pytest.mark.parametrize(("cls", "continuous", "options", "copied"), COPIES)
 def test_a_copy_learns_as_the_original_would_and_leaves_it_alone(cls, continuous, options, copied):
     settings = Augmentation("committee", teach_every=50, teach_updates=5)
     env = "Pendulum-v1" if continuous else "CartPole-v1"

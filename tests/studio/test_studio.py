@@ -1,18 +1,21 @@
 """The studio in a real browser beside a run that really trains, and what it refuses."""
 
 import json
+import socket
 import threading
 import urllib.error
 import urllib.request
 
 import numpy as np
 import pytest
+import uvicorn
 from tests.report import synthetic
 from tests.waiting import PATIENCE
 
 import polaug.studio
 from polaug.cli import main
 from polaug.errors import InvalidInputError
+from polaug.studio.server import HOST, application
 from polaug.study.results import read_run, run_folders
 from polaug.study.train import train
 
@@ -30,8 +33,24 @@ def root(tmp_path):
 
 @pytest.fixture
 def studio(root):
-    with polaug.studio.start(root) as started:
-        yield started
+    """The studio's pages from a thread, which starts at once; gives their address."""
+    root.mkdir()
+    with socket.socket() as listening:
+        listening.bind((HOST, 0))
+        listening.listen()
+        server = uvicorn.Server(uvicorn.Config(application(root), log_level="error", timeout_graceful_shutdown=1))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        yield f"http://{HOST}:{listening.getsockname()[1]}/"
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture
+def started(root):
+    """A studio in a process of its own."""
+    with polaug.studio.start(root) as studio:
+        yield studio
 
 
 class Training(threading.Thread):
@@ -61,8 +80,8 @@ def drawn(page, selector):
     return box.evaluate("box => JSON.parse(JSON.stringify(box.data))")
 
 
-def test_a_run_that_trains_is_followed_from_its_start_to_its_end(root, studio, open_studio):
-    page = open_studio(studio.url)
+def test_a_run_that_trains_is_followed_from_its_start_to_its_end(root, started, open_studio):
+    page = open_studio(started.url)
     page.get_by_text("no runs yet").wait_for()
     training = Training(root, "dqn+pa")
     assert training.reached.wait(PATIENCE)
@@ -117,7 +136,7 @@ def test_it_survives_its_own_restart_and_that_of_a_run(root, open_studio):
 
 def test_runs_stand_side_by_side_and_are_chosen_by_a_tick(root, studio, open_studio):
     synthetic.write_study(root, ["T"], ["dqn", "dqn+pa"], 2, steps=3_000, every=500)
-    page = open_studio(studio.url)
+    page = open_studio(studio)
     page.locator("article.run").nth(3).wait_for()
     places = [card.bounding_box() for card in page.locator("article.run").all()]
     assert len({place["y"] for place in places}) < len(places)
@@ -141,7 +160,7 @@ def test_a_list_that_changes_under_the_mouse_keeps_its_rows(root, studio, open_s
     synthetic.write_study(root, ["T"], ["dqn"], 2, steps=3_000, every=500)
     running = synthetic.write_run(root, "T", "ppo", evaluations=[(10, 1.0), (20, 2.0)])
     (running / "done.json").rename(running / "later")
-    page = open_studio(studio.url)
+    page = open_studio(studio)
     box = page.locator("#runs li", has_text="T/dqn/seed_1").locator("input")
     box.wait_for()
     assert not box.is_checked()  # what is under way is shown at first
@@ -170,7 +189,7 @@ def test_a_list_that_changes_under_the_mouse_keeps_its_rows(root, studio, open_s
 @pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_overflows_in_light_and_dark(root, studio, open_studio, width):
     synthetic.write_study(root, ["T"], ["dqn+pa"], 1, steps=3_000, every=500)
-    page = open_studio(studio.url, width=width, color_scheme="dark")
+    page = open_studio(studio, width=width, color_scheme="dark")
     page.locator("article.run").wait_for()
     for box in page.locator(".plot:visible").all():
         box.scroll_into_view_if_needed()
@@ -186,7 +205,7 @@ def test_hostile_names_are_harmless(root, studio, open_studio):
     broken = root / "b<b>"
     broken.mkdir()
     (broken / "config.json").write_text("no json <img src=x onerror=alert(3)>")
-    page = open_studio(studio.url)
+    page = open_studio(studio)
     page.locator("#runs input").nth(1).wait_for()
     for box in page.locator("#runs input").all():
         box.check()
@@ -226,15 +245,15 @@ def test_folders_outside_the_root_are_refused_and_so_is_every_other_name(root, s
     (root / "link").symlink_to(outside, target_is_directory=True)
     for path in OUTSIDE:
         for page in ("board", "frame"):
-            status, text, _ = answer(studio.url, f"api/{page}?run={path}")
+            status, text, _ = answer(studio, f"api/{page}?run={path}")
             assert status == 403, path
             assert "not inside the studio's folder" in json.loads(text)["error"]
-    listed = json.loads(answer(studio.url, "api/runs")[1])["runs"]
+    listed = json.loads(answer(studio, "api/runs")[1])["runs"]
     assert [run["id"] for run in listed] == ["T/ppo/seed_0"]
-    assert answer(studio.url, "api/runs", Host="evil.example")[0] == 400  # DNS rebinding
+    assert answer(studio, "api/runs", Host="evil.example")[0] == 400  # DNS rebinding
     for path in ("static/index.html", "..%2f..%2fpyproject.toml", "config.json", "api/board?run=unknown"):
-        assert answer(studio.url, path)[0] == 404
-    status, _, headers = answer(studio.url, "")
+        assert answer(studio, path)[0] == 404
+    status, _, headers = answer(studio, "")
     assert status == 200
     assert "script-src 'self';" in headers["Content-Security-Policy"]
     assert headers["Access-Control-Allow-Origin"] is None
@@ -244,22 +263,22 @@ def test_what_has_not_changed_is_not_sent_again_and_nothing_is_written(root, stu
     path = synthetic.write_run(root, "T", "ppo", evaluations=[(10, 1.0), (20, 2.0)])
     before = {file: file.stat() for file in root.rglob("*")}
     query = "api/board?run=T/ppo/seed_0"
-    _, text, headers = answer(studio.url, query)
+    _, text, headers = answer(studio, query)
     assert json.loads(text)["runs"][0]["episodes"] == 2
-    assert answer(studio.url, query, **{"If-None-Match": headers["ETag"]})[0] == 304
-    status, text, _ = answer(studio.url, "api/frame?run=T/ppo/seed_0")
+    assert answer(studio, query, **{"If-None-Match": headers["ETag"]})[0] == 304
+    status, text, _ = answer(studio, "api/frame?run=T/ppo/seed_0")
     assert status == 409
     assert "has no policy.npz yet" in json.loads(text)["error"]
     assert {file: file.stat().st_mtime_ns for file in root.rglob("*")} == {
         file: stat.st_mtime_ns for file, stat in before.items()
     }
     (path / "evaluations.csv").write_text("step,mean_return,std_return\n10,1.0,0.0\n")
-    assert answer(studio.url, query, **{"If-None-Match": headers["ETag"]})[0] == 200
+    assert answer(studio, query, **{"If-None-Match": headers["ETag"]})[0] == 200
 
 
 def test_a_missing_folder_and_a_taken_port_are_said(root, studio, capsys):
     assert main(["studio", str(root / "nowhere")]) == 2
     assert "must be a folder" in capsys.readouterr().err
-    port = int(studio.url.rsplit(":", 1)[1].rstrip("/"))
+    port = int(studio.rsplit(":", 1)[1].rstrip("/"))
     with pytest.raises(InvalidInputError, match=r"port: must be a free one.*Pass another"):
         polaug.studio.serve(root, port)

@@ -16,7 +16,6 @@ from polaug.state import load_state, save_state
 from polaug.study.agents import read_normalization
 from polaug.study.folder import COLUMNS
 from polaug.study.results import find_runs
-from polaug.study.study import Study, enter, entry
 from polaug.study.tasks import Task
 from polaug.study.train import train
 from polaug.watch.agent import algorithm_of
@@ -33,9 +32,7 @@ def study(tmp_path_factory):
     pairs = (("dqn+pa", "MountainCar-v0"), ("ppo+counting", "CartPole-v1"), ("ppo-tuned", "MountainCar-v0"))
     for method, task in pairs:
         train(task, method, out=out, save_model=True, **options)
-    made = Study.of(["CartPole-v1"], ["ppo"], 1, **options)
-    enter(entry(made, out), out)
-    return out, made
+    return out
 
 
 def damaged(content, rng):
@@ -68,7 +65,7 @@ FILES = [*COLUMNS, "config.json", "done.json", "maps.npz"]
 
 @pytest.mark.parametrize("name", FILES)
 def test_damage_is_named_or_harmless(study, tmp_path, name):
-    files = sorted(file for file in study[0].rglob(name) if "tuned" not in str(file))  # that one has no whole episode
+    files = sorted(file for file in study.rglob(name) if "tuned" not in str(file))  # that one has no whole episode
     assert files
     rng, seen = random.Random(name), set()
     for k in range(BUDGET):
@@ -86,7 +83,7 @@ def test_damage_is_named_or_harmless(study, tmp_path, name):
 
 
 def test_a_damaged_map_is_left_out_and_the_report_says_so(study, tmp_path):
-    (source,) = study[0].rglob("dqn+pa/seed_0")
+    (source,) = study.rglob("dqn+pa/seed_0")
     shutil.copytree(source, tmp_path / "run")
     file = tmp_path / "run" / "maps.npz"
     file.write_bytes(file.read_bytes()[:-200])
@@ -95,7 +92,7 @@ def test_a_damaged_map_is_left_out_and_the_report_says_so(study, tmp_path):
     page = write_report(tmp_path).read_text()
     assert "The maps of" in page
     assert "are left out" in page
-    assert "left out" not in write_report(study[0], tmp_path / "whole.html").read_text()
+    assert "left out" not in write_report(study, tmp_path / "whole.html").read_text()
 
 
 @pytest.mark.parametrize("change", [
@@ -107,7 +104,7 @@ def test_a_damaged_map_is_left_out_and_the_report_says_so(study, tmp_path):
     lambda maps: maps | {"steps": maps["steps"].astype(str)}, lambda maps: maps | {"visits": -maps["visits"]},
 ])  # fmt: skip
 def test_whole_files_with_maps_that_cannot_be_drawn(study, tmp_path, change):
-    (source,) = study[0].rglob("dqn+pa/seed_0")
+    (source,) = study.rglob("dqn+pa/seed_0")
     shutil.copytree(source, tmp_path / "run")
     file = tmp_path / "run" / "maps.npz"
     save_state(file, change(load_state(file)))
@@ -115,12 +112,11 @@ def test_whole_files_with_maps_that_cannot_be_drawn(study, tmp_path, change):
 
 
 def test_damaged_studies_models_and_statistics_are_refused(study, tmp_path):
-    out, made = study
+    out = study
     rng = random.Random(0)
     (statistics,) = out.rglob("normalization.npz")
     task = Task("MountainCar-v0", "MountainCar-v0")
     readers = {
-        out / "study.json": lambda file: entry(made, file.parent),
         statistics: lambda file: read_normalization(file, DummyVecEnv([task.make])),
         next(out.rglob("dqn+pa/seed_0/model.zip")): lambda file: (algorithm_of(file), augment(DQN).load(file)),
     }

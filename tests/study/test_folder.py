@@ -184,16 +184,6 @@ def test_a_file_that_was_cut_off_anywhere_is_named(tmp_path, name, cut):
         read_run(tmp_path)
 
 
-def test_runs_from_before_rows_were_counted_are_read(tmp_path):
-    done = everything(tmp_path) / "done.json"
-    done.write_text('{"steps": 18}')
-    (tmp_path / "evaluations.csv").unlink()
-    assert read_run(tmp_path).evaluations is None
-    done.write_text('{"steps": 18, "episodes": 3}')
-    with pytest.raises(StateError, match=r"episodes\.csv is damaged \(of 3 rows in done\.json it has 2\)"):
-        read_run(tmp_path)
-
-
 @pytest.mark.parametrize(
     ("name", "content", "why"),
     [

@@ -39,11 +39,11 @@ def marked(name="marked", **kwargs):
     return Task(name, "Marked-v0", tuple(kwargs.items()), package="tests.study.marked_env")
 
 
-@pytest.fixture(scope="module")
-def cluster():
+@pytest.fixture
+def cluster(monkeypatch):
     """A Ray of two worker processes, which finds the tests' own modules, and polaug as it is here."""
-    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False,
-             runtime_env={"env_vars": {"PYTHONPATH": PATHS}})  # fmt: skip
+    monkeypatch.setenv("PYTHONPATH", PATHS)
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
     yield
     ray.shutdown()
 
@@ -53,13 +53,15 @@ def test_a_study_on_ray_survives_a_killed_worker(cluster, tmp_path):
     marks.mkdir()
     slow = marked(marks=str(marks), pause=0.005)
     study = Study.of([slow, marked("broken", marks=str(marks), broken=True)], ["dqn"], 2, **BUDGET)
-    killed = []
+    killed, told = [], {}
 
     def kill_one(board, event):
         pids = sorted(int(mark.name) for mark in marks.iterdir())
         if len(pids) == 2 and len(board.running) == 2 and not killed:
             killed.extend(pids)
             os.kill(pids[0], signal.SIGKILL)
+        if event is not None and event.kind == "done":
+            told[event.cell.seed] = board.done[-1].progress
 
     outcome = run_study(study, out, workers=2, backend="ray", progress=kill_one)
     assert len(killed) == 2  # so many processes were at work
@@ -71,32 +73,16 @@ def test_a_study_on_ray_survives_a_killed_worker(cluster, tmp_path):
     here = [train(marked(), "dqn", seed=seed, out=tmp_path / "here", **BUDGET) for seed in range(2)]
     assert [run.returns.tolist() for run in find_runs(out)] == [run.returns.tolist() for run in here]
     assert [run.evaluations.means.tolist() for run in find_runs(out)] == [r.evaluations.means.tolist() for r in here]
+    for run in here:  # the last word of a run is its last evaluation
+        assert (told[run.seed].step, told[run.seed].evaluation) == (150, run.evaluations.means[-1])
     assert len(run_study(Study.of([slow], ["dqn"], 2, **BUDGET), out, backend="ray").reused) == 2
 
 
-def test_the_last_word_of_a_run_is_its_last_evaluation(cluster, tmp_path):
-    told = {}
-
-    def listen(board, event):
-        if event is not None and event.kind == "done":
-            told[event.cell.seed] = board.done[-1].progress
-
-    study = Study.of([marked()], ["dqn"], 3, **BUDGET)
-    assert run_study(study, tmp_path, workers=2, backend="ray", progress=listen).ok
-    assert {seed: word.step for seed, word in told.items()} == {0: 150, 1: 150, 2: 150}
-    assert {run.seed: run.evaluations.means[-1] for run in find_runs(tmp_path)} == {
-        seed: word.evaluation for seed, word in told.items()
-    }
-
-
 def test_no_cluster_at_the_address_is_one_line(tmp_path):
-    if ray.is_initialized():
-        ray.shutdown()
     study = Study.of([marked()], ["dqn"], 1, **BUDGET)
     with pytest.raises(InvalidInputError, match="address: must be a running Ray"):
         run_study(study, tmp_path, backend="ray", address="127.0.0.1:1")
     assert not list(tmp_path.rglob("episodes.csv"))
-    assert not (tmp_path / "study.json").exists()
     with pytest.raises(InvalidInputError, match="address: must be a running Ray"):
         run_study(study, tmp_path / "new", backend="ray", address="127.0.0.1:1")
     assert not (tmp_path / "new").exists()
@@ -109,18 +95,18 @@ def test_nothing_of_our_ray_is_left_when_its_head_is_killed(tmp_path):
         "from polaug.study import Study, Task, run_study\n"  # none of these waits for torch
         f"task = Task('marked', 'Marked-v0', (('marks', {str(marks)!r}), ('pause', 0.02)), "
         "package='tests.study.marked_env')\n"
-        "study = Study.of([task], ['dqn'], 2, steps=100_000, every=100_000)\n"
-        f"run_study(study, {str(out)!r}, workers=2, backend='ray')\n"
+        "study = Study.of([task], ['dqn'], 1, steps=100_000, every=100_000)\n"
+        f"run_study(study, {str(out)!r}, workers=1, backend='ray')\n"
     )
     base = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")} | {"PYTHONPATH": PATHS}
     driver = subprocess.Popen([sys.executable, "-c", code], env=base, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     known = set()
     try:
-        wait_until(lambda: len(list(marks.iterdir())) == 2, driver)  # both cells are under way
+        wait_until(lambda: list(marks.iterdir()), driver)  # the cell is under way
         name = session_of(driver.pid)
         known, head = session(name, set())
         assert head == 2
-        assert len(known) > 6  # the head's five, two agents, two workers
+        assert len(known) > 5  # the head's four or five, two agents, a worker
         next(each for each in known if each.name() == "gcs_server").kill()
         wait_until(lambda: not session(name, known)[0])
     finally:

@@ -8,16 +8,13 @@ from scipy import stats
 
 from polaug.errors import InvalidInputError
 from polaug.study.statistics import (
-    Estimate,
     censored_median,
     curve,
-    difference,
     estimate,
     interquartile_mean,
     performance_profile,
     probability_of_improvement,
     speed_up,
-    verdict,
 )
 
 
@@ -93,7 +90,6 @@ def test_one_seed_has_no_interval():
     assert np.isnan(estimate([3.0])[1:]).all()
     assert np.isnan(estimate([np.array([3.0]), np.array([4.0])])[1:]).all()
     assert estimate([3.0]).value == 3.0
-    assert np.isnan(difference([3.0], [1.0, 2.0])[1:]).all()
     assert np.isnan(probability_of_improvement([3.0], [1.0, 2.0])[1:]).all()
     centre, low, _ = curve(np.array([[1.0, 2.0]]))
     assert centre.tolist() == [1.0, 2.0]
@@ -105,7 +101,7 @@ def test_fewer_than_five_runs_have_no_interval(n):
     """Nominal 95% from 2, 3 and 4 runs held the truth in 50, 75 and 85% of trials."""
     x, y, yes = np.arange(1.0, n + 1), np.arange(11.0, 21.0), np.ones(10, bool)
     found = [
-        estimate(x)[1:], estimate([y, x])[1:], difference(x, y)[1:], difference(y, x)[1:],
+        estimate(x)[1:], estimate([y, x])[1:],
         probability_of_improvement(x, y)[1:], probability_of_improvement(y, x)[1:], curve(np.stack([x, x], axis=1))[1],
         performance_profile([x, y], np.ones(1))[1], censored_median(x, yes[:n])[1:], speed_up(x, yes[:n], y, yes)[1:],
         speed_up(y, yes, x, yes[:n])[1:],
@@ -137,21 +133,6 @@ def test_the_interval_of_who_is_better_holds_it(shift):
     assert hits >= 0.93 * 400
 
 
-def test_difference_and_verdict():
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=12) + 3.0, rng.normal(size=9)
-    gap = difference(x, y)
-    assert gap.value == pytest.approx(interquartile_mean(x) - interquartile_mean(y))
-    assert gap.low < gap.value < gap.high
-    assert verdict(gap, (12, 9)) == "better"
-    assert verdict(difference(y, x), (9, 12)) == "worse"
-    assert verdict(Estimate(0.0, -1.0, 1.0), (9, 9)) == "unclear"
-    assert verdict(Estimate(0.0, -1.0, 1.0), (9, 9), margin=1.5) == "not worse"
-    assert verdict(Estimate(5.0, np.nan, np.nan), (1, 50)) == "unclear"
-    assert verdict(Estimate(5.0, 4.0, 6.0), (3, 3)) == "unclear"  # at best p = 2/20
-    assert verdict(Estimate(5.0, 4.0, 6.0), (4, 4)) == "better"  # at best p = 2/70
-
-
 def test_curves_point_by_point():
     x = np.random.default_rng(2).normal(size=(10, 300)) + np.linspace(0, 5, 300)
     centre, low, high = curve(x, repetitions=500)
@@ -162,7 +143,7 @@ def test_curves_point_by_point():
 
 
 @pytest.mark.parametrize("call", [
-    estimate, lambda bad: difference(bad, [1.0]), lambda bad: probability_of_improvement([1.0, 2.0], bad),
+    estimate, lambda bad: probability_of_improvement([1.0, 2.0], bad),
     lambda bad: censored_median(bad, [True, True, True]),
 ])  # fmt: skip
 @pytest.mark.parametrize("bad", [[1.0, np.nan, 2.0], [1.0, np.inf, 2.0], [], ["a", "b", "c"], [[1.0, 2.0]]])

@@ -14,12 +14,12 @@ from polaug.errors import InvalidInputError
 from polaug.study.results import Episodes, Evaluations, Run
 from polaug.study.statistics import Estimate
 from polaug.study.summary import headline, reference, summary_json
-from polaug.study.wording import UNCLEAR, interval, keeping, number, ratio, seen, tolerance
+from polaug.study.wording import UNCLEAR, interval, keeping, number, ratio, seen
 
 
-def said(runs, **options):
+def said(runs):
     """The sentences on these runs."""
-    return seen(headline(runs), **options)
+    return seen(headline(runs))
 
 
 def run(method, seed, reaches, *, steps=40_000, task="Car", threshold=-110.0, episodes=120, after=-105.0, every=1000):
@@ -61,8 +61,6 @@ def test_headlines():
     assert ours.speed_ups["ppo"].value == math.inf
     assert 40_000 / 6000 <= ours.speed_ups["ppo"].low <= 8.0
     assert ours.improvement["ppo"] == pytest.approx((1.0, 0.643, 1.0), abs=0.001)
-    assert ours.gaps["ppo"].value == pytest.approx(96.0)
-    assert ours.verdicts == {"ppo": "better"}
     assert base.speed_ups == {}  # nobody is its own baseline
     assert reference(ours) == "ppo"
     assert reference(base) is None
@@ -117,11 +115,8 @@ def test_lost_again_is_not_kept():
     assert (row.kept, row.reached, row.judged, row.keepers) == (0.5, 3, 2, 1)
     assert keeping(row) == "1 of 2"
     assert " 1/2 " in table([row])
-    assert said(runs)[0].startswith("Car, ppo: solved in 3 of 3 runs (median 5,000 steps), kept by 1 of 2; ")
     told = summary_json(runs)["rows"][0]
     assert (told["kept"], told["judged"], told["keepers"]) == (0.5, 2, 1)
-    lone = "Car, ppo: solved in 1 of 1 run (median 5,000 steps), kept by 0 of 1; final return −200 (1 seed)."
-    assert said([lost]) == [lone]
 
 
 def test_a_tolerance_at_a_threshold_of_0_is_told_as_it_is():
@@ -129,9 +124,6 @@ def test_a_tolerance_at_a_threshold_of_0_is_told_as_it_is():
     near.evaluations.means[4] = 0.0
     (row,) = headline([near])
     assert (row.kept, row.judged) == (1.0, 1)
-    assert tolerance(0.0, row.watched) == (
-        "kept: within 10% of the distance from the first evaluation, on average over the next 20,000 steps"
-    )
 
 
 def test_a_level_is_kept_as_far_as_it_was_seen():
@@ -142,14 +134,6 @@ def test_a_level_is_kept_as_far_as_it_was_seen():
         each.evaluations.means[(3000, 6000)[each.seed] // 1000 - 1] = -110.0
     (row,) = headline(runs)
     assert (row.keepers, row.judged, row.watched) == (2, 2, (2000, 5000))
-    assert "kept by 2 of 2; final return −115" in said(runs)[0]
-    assert (
-        tolerance(-110.0, row.watched)
-        == "kept: within 10% of the threshold, on average over the next 2,000 to 5,000 steps"
-    )
-    assert tolerance(-110.0, (5, 5), kept=False) == (
-        "not kept: not within 10% of the threshold, on average over the next 5 steps"
-    )
     assert summary_json(runs)["rows"][0]["watched"] == [2000, 5000]
 
 
@@ -200,7 +184,6 @@ def test_json_has_no_numbers_that_json_lacks():
     rows = json.loads(json.dumps(summary, allow_nan=False))["rows"]
     assert rows[0]["steps_to_threshold"] == {"value": "inf", "low": "inf", "high": "inf"}
     assert rows[1]["speed_ups"]["ppo"]["value"] == "inf"
-    assert rows[1]["verdicts"] == {"ppo": "better"}
     single = summary_json([run("ppo", 0, 1000)])["rows"][0]
     assert single["final"]["low"] is None
 
@@ -236,8 +219,6 @@ def test_table_fits_a_terminal():
     assert "a-method-with-a-very-long-name+pa " in wide
     assert "T" * 90 in wide
     assert "…" not in wide
-    alone = table(headline(explored(study())))
-    assert "mean return of the first 100 episodes" in alone
 
 
 def several(method, reaches, **settings):
@@ -247,34 +228,26 @@ def several(method, reaches, **settings):
 def test_a_sentence_for_each_pair_and_how_far_to_trust_it():
     assert said(study()) == [
         "Car, ppo+pa: solved in 5 of 5 runs (median 5,000 steps), kept by 5 of 5; ppo solved in 0 of 5 runs within "
-        "40,000 steps; speed-up ≥ 6.67×; final return −104.2 against −200.2 (better).",
-        "Brackets are 95% intervals over the runs. ≥ and ≤ are their ends.",
+        "40,000 steps; speed-up ≥ 6.67×; final return −104.2 against −200.2.",
     ]
-    assert said(explored(study())) == [
-        f"Car, {name}: mean return −158.8 over the first 100 training episodes (5 seeds)." for name in ("ppo", "ppo+pa")
-    ]
-    assert said([]) == []
-    assert said([run("ppo+pa", 0, 4000), run("ppo", 0, None)])[1:] == [
-        "One run per method shows no spread. Use at least --seeds 5 before you trust a difference.",
-    ]
+    assert said([]) == said(explored(study())) == []
     few = said(several("ppo+pa", [4000, None, None]) + several("ppo", [None] * 3))[0]
     assert few.startswith("Car, ppo+pa: solved in 1 of 3 runs, kept by 1 of 1; ppo solved in 0 of 3 runs within 40,000")
     assert "speed-up" not in few
     no_goal = several("ppo+pa", [4000] * 5, threshold=None) + several("ppo", [None] * 5, threshold=None)
-    assert said(no_goal)[0] == "Car, ppo+pa: final return −105.2 against −200.2 (better)."
+    assert said(no_goal)[0] == "Car, ppo+pa: final return −105.2 against −200.2."
 
 
 def test_three_of_three_against_none_is_said_without_claiming_more():
     """The demo: no certainty that three seeds do not give."""
     runs = several("ppo+pa", [2000, 4000, 6000], steps=8000) + several("dqn+pa", [4000, 4000, 8000], steps=8000)
     runs += several("ppo", [None] * 3, steps=8000) + several("dqn", [None] * 3, steps=8000)
-    first, second, caveat = said(runs)
+    first, second = said(runs)
     assert first.startswith(
         "Car, dqn+pa: solved in 3 of 3 runs (median 4,000 steps), kept by 2 of 2; dqn solved in 0 o"
     )
     assert second.startswith("Car, ppo+pa: solved in 3 of 3 runs (median 4,000 steps), kept by 3 of 3; ppo solved in 0")
     assert re.search(r"final return \S+ against \S+\.$", first)  # no verdict
-    assert caveat == "3 runs are too few for intervals and comparisons. Use 5 or more."
     assert "speed-up" not in first + second
     assert "too few runs" in table(headline(runs), 120)
 
@@ -290,9 +263,8 @@ def test_few_runs_have_a_range_and_no_bound(n):
     assert dqn.steps_to_threshold == (math.inf, math.inf, math.inf)
     assert (ours.final.low, ours.final.high) == pytest.approx((-105.0 - 0.1 * (n - 1), -105.0))
     assert (ours.speed_ups["ppo"].value, ours.improvement["dqn"].value) == (20_000 / np.median(reaches), 1.0)
-    for found in (*ours.speed_ups.values(), *ours.improvement.values(), *ours.gaps.values()):
+    for found in (*ours.speed_ups.values(), *ours.improvement.values()):
         assert np.isnan(found[1:]).all()
-    assert set(ours.verdicts.values()) == {"unclear"}
     text = table(headline(runs))
     assert f"{np.median(reaches):,.0f} ({min(reaches):,} to {max(reaches):,})" in text
     assert "(low to high): range of the runs, fewer than 5" in text
@@ -314,7 +286,7 @@ def test_a_narrow_terminal_loses_nothing():
         assert fact in words
 
 
-def test_every_task_is_told_before_the_second_sentence_of_any():
+def test_every_task_is_told():
     """Also what does not flatter."""
     alike = [run(method, seed, 5000, task="A") for method in ("ppo", "ppo+pa") for seed in range(5)]
     never = [run(method, seed, None, task="B") for method in ("ppo", "ppo+pa") for seed in range(5)]
@@ -322,19 +294,10 @@ def test_every_task_is_told_before_the_second_sentence_of_any():
     apart += [run("ppo", seed, 20_000 + 1000 * seed, task="C") for seed in range(5)]
     worse = [run(*each, task="D") for seed in range(5) for each in (("ppo", seed, 4000), ("ppo+pa", seed, None))]
     lines = said(alike + never + apart + worse)
-    assert [line[0] for line in lines[:-1]] == ["A", "B", "C", "D"]
+    assert [line[0] for line in lines] == ["A", "B", "C", "D"]
     assert "speed-up 1× [" in lines[0]
     assert "speed-up 5.5× [" in lines[2]
-    assert "speed-up ≤ 0.1×; final return −200.2 against −105.2 (worse)" in lines[3]
-    second = [run("dqn+pa", seed, 4000, task="A") for seed in range(5)]
-    more = [
-        run(method, seed, 5000, task=f"E{k}") for k in range(2) for method in ("ppo", "ppo+pa") for seed in range(5)
-    ]
-    lines = said(alike + second + never + apart + worse + more)
-    assert len(lines) == 8
-    assert lines[6] == "And 1 more in the report."
-    assert [line[0] for line in lines[:6]] == ["A", "B", "C", "D", "E", "E"]
-    assert len(said(alike + second, per_task=1)) == 2
+    assert "speed-up ≤ 0.1×; final return −200.2 against −105.2" in lines[3]
 
 
 def test_words_for_numbers():

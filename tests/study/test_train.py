@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from numba.core import event
 from stable_baselines3 import DQN, PPO
-from stable_baselines3.common.vec_env import DummyVecEnv
 
 from polaug.errors import InvalidInputError
-from polaug.study import agents, maps
+from polaug.study import agents, maps, tasks
 from polaug.study.folder import run_path
 from polaug.study.results import read_run
 from polaug.study.tasks import Task
@@ -70,37 +69,6 @@ def test_the_clock_stands_still_while_numba_compiles(tmp_path, monkeypatch):
     assert result.clock.seconds == pytest.approx([-1e5, -2e5, -3e5], rel=0.01)
     assert result.done["seconds"] == pytest.approx(-3e5, rel=0.01)
     assert result.done["compile_seconds"] == 3e5
-
-
-def test_the_machinery_is_all_that_watches_the_tape_too_and_no_evaluation(tmp_path, monkeypatch):
-    """On a clock that only a part of the work moves: a second for each step's rewards, ten for its map, a thousand for
-    an evaluation."""
-    now = 0.0
-    observe, evaluate = maps.MapRecorder.observe, agents.Evaluator.returns
-
-    def spend(seconds):
-        nonlocal now
-        now += seconds
-
-    class Slow(np.ndarray):
-        def copy(self, *_):
-            spend(1.0)
-            return np.array(self)
-
-    def stepped(self):
-        observations, rewards, *rest = step_wait(self)
-        return observations, rewards.view(Slow), *rest
-
-    step_wait = DummyVecEnv.step_wait
-    monkeypatch.setattr(DummyVecEnv, "step_wait", stepped)
-    monkeypatch.setattr(maps.MapRecorder, "observe", lambda *args: (spend(10.0), observe(*args)))
-    monkeypatch.setattr(agents.Evaluator, "returns", lambda *args: (spend(1000.0), evaluate(*args))[1])
-    for module in (agents, train_module):
-        monkeypatch.setattr(module, "perf_counter", lambda: now)
-    monkeypatch.setattr(train_module, "clock", lambda: now)
-    done = run(tmp_path).done
-    assert done["machinery_seconds"] == 300 * (1 + 10)
-    assert done["evaluation_seconds"] == 3 * 1000
 
 
 @pytest.mark.parametrize("method", ["a2c", "dqn+pa"])
@@ -250,7 +218,7 @@ def test_progress_says_where_the_run_is(tmp_path):
 
 
 def test_an_evaluation_ends_where_the_environment_has_no_limit(monkeypatch):
-    monkeypatch.setattr(agents, "LONGEST", 25)
+    monkeypatch.setattr(tasks, "LONGEST", 25)
     endless = Task("endless", "CartPole-v1", episode_limit=-1)  # Gymnasium: no limit
 
     class Still:

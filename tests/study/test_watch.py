@@ -21,7 +21,7 @@ from polaug.study.methods import method
 from polaug.study.study import run_settings
 from polaug.study.tasks import Task, task
 from polaug.watch import watch
-from polaug.watch.agent import Cast, Driver, _play, algorithm_of, find_task, open_agent
+from polaug.watch.agent import Cast, _driven, _play, algorithm_of, find_task, open_agent
 from polaug.watch.film import COLOURS, Gif, open_film
 
 SMALL = {"n_steps": 64, "batch_size": 64}
@@ -97,9 +97,8 @@ def test_what_is_shown_was_played(pole):
     """Same starts for both, the agent's return is the one it gets elsewhere, and who ends first waits."""
     found = POLE
     _, act, explorer = open_agent(pole, found)
-    driver = Driver(explorer)
     envs = [found.make(render_mode="rgb_array") for _ in range(2)]
-    casts = [Cast(envs[0], "agent", "", act), Cast(envs[1], "explorer", "", driver.act, driver.learn)]
+    casts = [Cast(envs[0], "agent", "", act), Cast(envs[1], "explorer", "", _driven(explorer), explorer)]
     film = Collected(casts)
     list(_play(casts, 5, "title", film, 400))
     first, last = film.panels[0], film.panels[-1]

@@ -84,7 +84,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     except OSError as fault:  # a full disk, a folder that may not be written to
-        print(f"polaug: {fault}", file=sys.stderr)
+        why = (fault.strerror or str(fault)).lower()
+        where = fault.filename or "the results"
+        print(
+            f"polaug: out: {where} cannot be written ({why}). Choose another place, or free this one.", file=sys.stderr
+        )
         return 2
 
 

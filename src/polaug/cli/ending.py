@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
-import math
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
@@ -16,28 +15,22 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Column, Table
 
-from polaug.cli.options import Machines, check_out
+from polaug.cli.options import Machines
 from polaug.cli.progress import Shown, clock, show_study
 from polaug.errors import PolaugError
 from polaug.study.pool import Event
 from polaug.study.results import Run, read_run
 from polaug.study.runner import Board, StudyOutcome, run_study
-from polaug.study.statistics import LEAST_RUNS, Estimate
+from polaug.study.statistics import LEAST_RUNS
 from polaug.study.study import Study
 from polaug.study.summary import UNKNOWN, Headline, headline, reference
-from polaug.study.wording import counted, interval, keeping, number, ratio, seen
+from polaug.study.wording import counted, interval, keeping, number, ratio
 
 
-def run_and_tell(
-    study: Study, out: Path, machines: Machines, figures: Callable[[Path], Iterable[Path]] | None = None
-) -> int:
-    """Run `study`; gives the exit code. `figures` draws more into its folder.
-
-    Outputs that could not be written are listed last.
-    """
+def run_and_tell(study: Study, out: Path, machines: Machines) -> int:
+    """Run `study`, and print what failed and what was found; gives the exit code."""
     for task, method, why in study.skipped:
         print(_skip(task, method, why), file=sys.stderr)
-    check_out(out)
     plan = _plan(study, out, machines)
     with Shown() as shown:
 
@@ -50,23 +43,20 @@ def run_and_tell(
 
         outcome = run_study(study, out, **asdict(machines), progress=progress)
     runs = [read_run(cell.path(outcome.out)) for cell in (*outcome.reused, *outcome.ran)]
-    lacking = _tell(runs, outcome) if runs else []
-    if runs and study.save_models and (without := _without_model(runs)):
-        print(without)
-    if figures is not None:
-        lacking += _draw(figures, outcome)
-    sys.stdout.flush()
+    lost = sum(not (run.path / "model.zip").exists() for run in runs) if study.save_models else 0
+    if lost:
+        print(f"{counted(lost, 'run')} without a model; use another --out to train again")
     for failure in outcome.failures:
         print(failed(failure.cell.name, failure.error, failure.cell.path(outcome.out)), file=sys.stderr)
     if not outcome.ok:
         many = f"{len(outcome.failures)} of {len(study.cells())} runs failed"
         print(f"polaug: {many}; the same command repeats them.", file=sys.stderr, flush=True)
-    for line in lacking:
-        print(line)
+    if runs:
+        _tell(runs, outcome)
     return 0 if outcome.ok else 1
 
 
-@contextmanager
+@contextlib.contextmanager
 def followed(out: Path, live: bool) -> Iterator[None]:
     """With `live`, a local page shows the runs in `out` while they train."""
     if not live:
@@ -88,15 +78,6 @@ def failed(name: str, error: str, path: Path) -> str:
     return f"failed: {name}: {first}. Traceback: {path / 'failed.json'}"
 
 
-def _draw(figures: Callable[[Path], Iterable[Path]], outcome: StudyOutcome) -> list[str]:
-    try:
-        for path in figures(outcome.out):
-            print(f"figure: {path}")
-    except PolaugError as fault:  # runs and failures are reported anyway
-        return [f"No figures: {fault}"]
-    return []
-
-
 def _skip(task: str, method: str, why: str) -> str:
     """Why a method does not run on a task; a reason that begins with the method names the task as well."""
     reason = why.removeprefix("method: ").replace(f", got {method!r}.", ".")
@@ -115,23 +96,12 @@ def _plan(study: Study, out: Path, machines: Machines) -> str:
     return f"{counted(runs, 'run')} ({product}) of at least {' and '.join(lengths)}, {who}; results: {out}"
 
 
-def _without_model(runs: list[Run]) -> str:
-    """A note on finished runs without a model."""
-    lacking = sum(not (run.path / "model.zip").exists() for run in runs)
-    return f"{counted(lacking, 'run')} without a model; use another --out to train again" if lacking else ""
-
-
-def _tell(runs: list[Run], outcome: StudyOutcome) -> list[str]:
-    """Print table, summary and the report's path; gives a line for each output that could not be written."""
+def _tell(runs: list[Run], outcome: StudyOutcome) -> None:
+    """Print the table and the report's path, or why there is none."""
     from polaug.report import write_report
 
-    faults = {}
-    try:
-        rows = headline(runs)
-        print(table(rows), end="\n\n")
-        print("\n".join(seen(rows)))
-    except PolaugError as fault:
-        faults["summary"] = str(fault)
+    with contextlib.suppress(PolaugError):  # the report meets the same fault, and says it
+        print(table(headline(runs)), end="\n\n")
     steps = sum(int(run.done.get("steps", 0)) for run in runs)
     before = f" ({len(outcome.reused)} from before)" if outcome.reused else ""
     many, took = counted(len(runs), "run"), clock(outcome.seconds)
@@ -139,10 +109,7 @@ def _tell(runs: list[Run], outcome: StudyOutcome) -> list[str]:
     try:
         print(f"report: {write_report(outcome.out)}")
     except PolaugError as fault:
-        if faults.get("summary") == str(fault):  # once is enough
-            del faults["summary"]
-        faults["report"] = str(fault)
-    return [f"No {what}: {fault}" for what, fault in faults.items()]
+        print(f"No report: {fault}")
 
 
 def table(rows: Sequence[Headline], width: int | None = None) -> str:
@@ -150,11 +117,8 @@ def table(rows: Sequence[Headline], width: int | None = None) -> str:
     parts: list[str | Table] = []
     for _, each in groupby(rows, key=lambda row: row.task):
         mine = list(each)
-        agents = any(not math.isnan(row.final.value) for row in mine)
-        heads = ["method", f"mean return of the first {mine[0].first_episodes} episodes"]
-        if agents:
-            heads = ["method", "steps to threshold", "never", "kept", "final return", "speed-up"]
-        parts += [_title(mine), grid(heads, [_cells(row, agents) for row in mine])]
+        heads = ("method", "steps to threshold", "never", "kept", "final return", "speed-up")
+        parts += [_title(mine), grid(heads, map(_cells, mine))]
     signs = {"interval": "[low, high]: 95% interval over the runs",
              "range": f"(low to high): range of the runs, fewer than {LEAST_RUNS}"}  # fmt: skip
     legend = "; ".join(words for spread, words in signs.items() if any(row.spread == spread for row in rows))
@@ -180,9 +144,7 @@ def printed(*parts: str | Table, width: int | None = None) -> str:
     return "\n".join(line.rstrip() for line in text.get().splitlines())
 
 
-def _cells(row: Headline, agents: bool) -> list[str]:
-    if not agents:
-        return [row.method, interval(Estimate(row.first_100, *row.first_interval), spread=row.spread)]
+def _cells(row: Headline) -> list[str]:
     never = "–" if row.reached is None else f"{row.seeds - row.reached}/{row.seeds}"
     steps, kept = interval(row.steps_to_threshold, row.budget, row.spread), keeping(row).replace(" of ", "/")
     return [row.method, steps, never, kept, interval(row.final, spread=row.spread), _gain(row)]

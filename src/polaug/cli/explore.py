@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
+from polaug.checks import whole
 from polaug.cli import options
 from polaug.cli.ending import grid, printed
 from polaug.cli.progress import Shown
-from polaug.errors import UnsupportedSpaceError, unknown
-from polaug.explorers import ALIASES, METHODS, make_explorer
+from polaug.errors import unknown
+from polaug.explorers import ALIASES, METHODS
 from polaug.study import RunFolder, Task, explore, task
 from polaug.study.folder import run_path
-from polaug.study.methods import unseen
+from polaug.study.methods import built
+from polaug.study.study import task_settings
 from polaug.study.wording import counted
 
 
@@ -25,9 +26,7 @@ def explore_(
     env: options.Envs = None,
     more_envs: options.MoreEnvs = None,
     explorer: options.Explorers = "portfolio",
-    episodes: Annotated[
-        int, typer.Option(parser=options.whole_number(1, 40), metavar="N", help="Episodes per seed.")
-    ] = 40,
+    episodes: Annotated[int, options.whole("Episodes per seed.")] = 40,
     seeds: options.Seeds = 3,
     seed: options.Seed = 0,
     out: options.Out = Path("runs/explore"),
@@ -37,14 +36,18 @@ def explore_(
     Example:
       polaug explore MountainCar-v0 --explorer portfolio,random --episodes 30 --seeds 3
     """
+    for what, value, least in (("episodes", episodes, 1), ("seeds", seeds, 1), ("seed", seed, 0)):
+        whole(what, value, least)
     tasks = list(dict.fromkeys(task(name) for name in options.envs(env, more_envs)))
     explorers = list(dict.fromkeys(options.names(explorer)))
     known = METHODS | {alias: METHODS[name] for alias, name in ALIASES.items()}
     for name in explorers or [explorer]:
         if name not in known:
             raise unknown("explorer", name, METHODS)
-    _check_fit(tasks, explorers)
-    options.check_out(out)
+    for found in tasks:  # a pair that can't work is refused before hours of the others
+        with contextlib.closing(found.make()) as made:
+            for name in explorers:
+                built(f"explorer: {name}", name, found, made)
     for name in explorers:
         if known[name].pays:
             print(f"note: {name} only adds a bonus to an agent's rewards; alone it acts at random", file=sys.stderr)
@@ -77,26 +80,10 @@ def _tell(out: Path, wanted: set[tuple[str, str]]) -> None:
     print(f"report: {write_report(out)}")
 
 
-def _check_fit(tasks: list[Task], explorers: list[str]) -> None:
-    """Build each explorer once, so that a pair that can't work is refused before hours of the others."""
-    for found in tasks:
-        env = found.make()
-        try:
-            for name in explorers:
-                try:
-                    make_explorer(name, env.observation_space, env.action_space)
-                except UnsupportedSpaceError as fault:
-                    raise unseen(f"explorer: {name}", found, fault) from fault
-        finally:
-            env.close()
-
-
 def _run(out: Path, episodes: int, found: Task, name: str, seed: int, advance: Callable[[int], None]) -> None:
-    settings = {
-        "kind": "explore", "task": found.name, "env_id": found.env_id, "kwargs": dict(found.kwargs),
-        "episode_limit": found.episode_limit, "threshold": found.threshold, "success": found.success,
-        "method": name, "explorer": name, "options": {}, "settings": {}, "steps": None, "episodes": episodes,
-        "seed": seed, "package": found.package or None,
+    settings = task_settings(found) | {
+        "kind": "explore", "method": name, "explorer": name, "options": {}, "settings": {}, "steps": None,
+        "episodes": episodes, "seed": seed,
     }  # fmt: skip
     with RunFolder(run_path(out, found.name, name, seed), settings) as folder:
         if folder.finished:

@@ -25,7 +25,7 @@ import typer
 
 import polaug
 from polaug.checks import choice, package
-from polaug.cli.options import names, writing
+from polaug.cli.options import names
 from polaug.cli.report import Folder
 from polaug.errors import invalid
 from polaug.state import safe_write
@@ -47,9 +47,7 @@ def export_(
     Example:
       polaug export runs/compare
     """
-    with writing("the tables", out or folder / "export"):
-        paths = export(folder, out, names(formats))
-    for path in paths:
+    for path in export(folder, out, names(formats)):
         print(path)
 
 
@@ -110,8 +108,7 @@ def export(
 
 def rows(table: str, runs: Sequence[Run]) -> Iterator[Row]:
     """The rows of one of COLUMNS, in the order of the runs."""
-    makers = (_episodes, _evaluations, _confirmations, _runs)
-    make = dict(zip(COLUMNS, makers, strict=True))[choice("table", table, tuple(COLUMNS))]
+    make = {"episodes": _episodes, "evaluations": _evaluations, "confirmations": _confirmations, "runs": _runs}[table]
     for run in runs:
         yield from ((run.task, run.method, run.seed, *row) for row in make(run))
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import difflib
 import inspect
 import json
-import math
 import os
-import tempfile
 import typing
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from decimal import Decimal
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -19,9 +18,9 @@ from typing import Annotated, Any, TypeAlias
 import gymnasium as gym
 import typer
 
-from polaug.checks import choice
+from polaug import checks
 from polaug.cli.hyperparams import read_file, read_pairs
-from polaug.errors import InvalidInputError, StateError, UnknownNameError, invalid
+from polaug.errors import InvalidInputError, UnknownNameError, invalid
 from polaug.explorers import METHODS as EXPLORERS
 from polaug.study import CLASSIC, PAPER, TASKS, Task
 from polaug.study.levels import CONFIRM_EPISODES, EARLY_EVERY, EARLY_STEPS
@@ -35,45 +34,13 @@ _CORES = os.cpu_count() or 1
 # -- values -----------------------------------------------------------------------------------------------------------
 
 
-def whole_number(least: int | None = None, example: int = 1_000) -> Callable[[str], int]:
-    """How a flag's text becomes a whole number; `example` is what the message proposes instead."""
-
-    def read(text: str | int) -> int:
-        value = _integer(str(text))
-        if value is None or (least is not None and value < least):
-            rule = "must be a whole number" if least is None else f"must be a whole number of at least {least}"
-            raise typer.BadParameter(f"{rule}, got {text!r}; for example {example}")
-        return value
-
-    return read
-
-
-def _integer(text: str) -> int | None:
-    """`10000`, `10_000` or `1e4`; None for anything else."""
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return int(value) if value.is_integer() and abs(value) < 2**53 else None  # beyond that floats skip numbers
-
-
-def positive_number(example: float) -> Callable[[str], float]:
-    """How a flag's text becomes a number above 0."""
-
-    def read(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not 0 < value < math.inf:
-            raise typer.BadParameter(f"must be a number above 0, got {text!r}; for example {example:g}")
-        return value
-
-    return read
+def whole_number(text: str | int) -> int:
+    """`10000`, `10_000` or `1e4`; where a flag has a least value, the function that takes it says so."""
+    with suppress(ArithmeticError):
+        value = Decimal(text)
+        if value % 1 == 0 and abs(value) < 2**53:
+            return int(value)
+    raise typer.BadParameter(f"must be a whole number, got {text!r}")
 
 
 def json_object(text: str) -> dict[str, Any]:
@@ -135,12 +102,13 @@ Explorers: TypeAlias = Annotated[
 ]
 
 
-def _number(least: int, example: int, text: str, *flags: str) -> Any:
-    return typer.Option(*flags, parser=whole_number(least, example), metavar="N", help=text)
+def whole(text: str, *flags: str) -> Any:
+    """A flag that takes a whole number; `text` is its help."""
+    return typer.Option(*flags, parser=whole_number, metavar="N", help=text)
 
 
-Seeds: TypeAlias = Annotated[int, _number(1, 3, "Number of seeds.")]
-Seed: TypeAlias = Annotated[int, _number(0, 0, "Seed, or the first of several seeds.")]
+Seeds: TypeAlias = Annotated[int, whole("Number of seeds.")]
+Seed: TypeAlias = Annotated[int, whole("Seed, or the first of several seeds.")]
 Out: TypeAlias = Annotated[Path, typer.Option(metavar="DIR", help="Folder for the results.")]
 
 
@@ -148,31 +116,28 @@ Out: TypeAlias = Annotated[Path, typer.Option(metavar="DIR", help="Folder for th
 class Budget:
     """How long a run is, and how often its agent is evaluated."""
 
-    steps: Annotated[
-        int | None, _number(1, 20_000, "Minimum number of steps of a run; 20,000 unless --episodes is given.")
-    ] = None
-    episodes: Annotated[int | None, _number(1, 100, "Minimum number of episodes of a run.")] = None
-    every: Annotated[int, _number(1, 1_000, "Steps between evaluations.", "--every", "--eval-freq")] = 1_000
-    early_every: Annotated[
-        int, _number(0, EARLY_EVERY, f"The same in the first {EARLY_STEPS:,} steps; 0: --every.")
-    ] = EARLY_EVERY
-    eval_episodes: Annotated[int, _number(1, 10, "Episodes per evaluation.")] = 10
-    confirm_episodes: Annotated[
-        int, _number(1, CONFIRM_EPISODES, "Episodes from fresh starts to confirm that a task is solved.")
-    ] = CONFIRM_EPISODES
+    steps: Annotated[int | None, whole("Minimum number of steps of a run; 20,000 unless --episodes is given.")] = None
+    episodes: Annotated[int | None, whole("Minimum number of episodes of a run.")] = None
+    every: Annotated[int, whole("Steps between evaluations.", "--every", "--eval-freq")] = 1_000
+    early_every: Annotated[int, whole(f"The same in the first {EARLY_STEPS:,} steps; 0: --every.")] = EARLY_EVERY
+    eval_episodes: Annotated[int, whole("Episodes per evaluation.")] = 10
+    confirm_episodes: Annotated[int, whole("Episodes from fresh starts to confirm that a task is solved.")] = (
+        CONFIRM_EPISODES
+    )
 
     def settings(self, steps: int | None = None, episodes: int | None = None) -> dict[str, Any]:
         """As `train` and `Study.of` take them; by default `steps` and `episodes`, or 20,000 steps."""
         given = asdict(self)
-        given |= {"steps": given["steps"] or steps, "episodes": given["episodes"] or episodes}
-        return given if given["steps"] or given["episodes"] else given | {"steps": 20_000}
+        given["episodes"] = episodes if self.episodes is None else self.episodes
+        given["steps"] = steps if self.steps is None else self.steps
+        return given if (given["steps"], given["episodes"]) != (None, None) else given | {"steps": 20_000}
 
 
 @dataclass(frozen=True)
 class Settings:
     """Changed settings of environments and agents. They become part of their names."""
 
-    n_envs: Annotated[int | None, _number(1, 4, "Number of parallel environments.")] = None
+    n_envs: Annotated[int | None, whole("Number of parallel environments.")] = None
     env_kwargs: Annotated[
         dict[str, Any] | None,
         typer.Option(parser=json_object, metavar="JSON", help="Keyword arguments for gymnasium.make."),
@@ -197,9 +162,11 @@ class Settings:
     def method(self, found: Method, task: Task) -> Method:
         """The method with the hyperparameters that were given."""
         if self.device is not None:
-            choice("device", self.device.partition(":")[0], DEVICES)
+            checks.choice("device", self.device.partition(":")[0], DEVICES)
         given = {} if self.hyperparams is None else read_file(self.hyperparams, task.env_id)
         given |= read_pairs(self.param or ())
+        if self.n_envs is not None:
+            checks.whole("--n-envs", self.n_envs, 1)
         one = {"n_envs": self.n_envs, "device": self.device}
         return found.with_settings(**given | {name: value for name, value in one.items() if value is not None})
 
@@ -217,7 +184,7 @@ class Logs:
 class Machines:
     """Where the runs of a study run."""
 
-    workers: Annotated[int, _number(1, _CORES, "Number of runs at a time.")] = _CORES
+    workers: Annotated[int, whole("Number of runs at a time.")] = _CORES
     backend: Annotated[str, typer.Option(metavar="NAME", help="local (this machine) or ray (a Ray cluster).")] = "local"
     address: Annotated[
         str | None,
@@ -274,25 +241,3 @@ def _check_suite(word: str) -> None:
     if near and word not in (*SUITES, *TASKS, *gym.registry):
         raise UnknownNameError(f"ENV: no suite and no task is called {word!r}. Did you mean the suite {near[0]!r}? "
                                "`polaug list` shows the tasks.")  # fmt: skip
-
-
-def check_out(out: Path) -> None:
-    """Refuse a folder that cannot be written before anything starts; leaves nothing behind."""
-    there = next(part for part in (out.absolute(), *out.absolute().parents) if part.exists())
-    try:
-        with tempfile.TemporaryFile(dir=there):
-            pass
-    except OSError as fault:
-        why = (fault.strerror or str(fault)).lower()
-        raise StateError(f"out: {out} cannot be written ({why}). Choose another folder.") from fault
-
-
-@contextmanager
-def writing(what: str, path: Path) -> Iterator[None]:
-    """Turn an OSError of writing to `path` into an error of polaug."""
-    try:
-        yield
-    except OSError as fault:
-        why = (fault.strerror or str(fault)).lower()
-        rule = f"{what} must be writable ({why})"
-        raise invalid("--out", rule, str(path), "Choose another place, or free this one.") from fault

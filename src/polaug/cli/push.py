@@ -43,8 +43,13 @@ def push_(
         return
     if "/" not in repo:
         raise invalid("--repo", "must be USER/NAME", repo, "Pass for example --repo me/mountain-car.")
+    hub = package("huggingface_hub", "push", "huggingface_hub, or use --dry-run")
     with tempfile.TemporaryDirectory() as folder:
-        print(f"pushed: {push(run, repo, out or Path(folder), private=private)}")
+        prepare(run, out or Path(folder))
+        api: Any = hub.HfApi()  # the token is the one that `hf auth login` has stored
+        api.create_repo(repo, private=private, exist_ok=True)
+        address = api.upload_folder(repo_id=repo, folder_path=str(out or folder), commit_message="polaug push")
+    print(f"pushed: {address}")
 
 
 FILES = ("model.zip", "normalization.npz", "config.json", "done.json", "evaluations.csv", "confirmations.csv",
@@ -118,12 +123,3 @@ The file holds pickles: load only what you trust.
 {settings}
 ```
 """
-
-
-def push(run: Path, repo: str, folder: Path, *, private: bool = False) -> str:
-    """Prepare `folder` and upload it; gives the address. The token is the one that `hf auth login` has stored."""
-    hub = package("huggingface_hub", "push", "huggingface_hub, or use --dry-run")
-    prepare(run, folder)
-    api: Any = hub.HfApi()
-    api.create_repo(repo, private=private, exist_ok=True)
-    return str(api.upload_folder(repo_id=repo, folder_path=str(folder), commit_message="polaug push"))

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from polaug.cli.options import writing
 from polaug.errors import invalid
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder with runs, at any depth.")]
@@ -28,8 +27,6 @@ def report(
     target = out or folder / "report.html"
     if target.is_dir():
         raise invalid("--out", "must be a file, not a folder", str(target), f"For example {target / 'report.html'}.")
-    with writing("the report", target):
-        path = write_report(folder, out, figures)
-    print(f"report: {path}")
+    print(f"report: {write_report(folder, out, figures)}")
     if figures:
         print(f"figures: {folder / 'figures'}")

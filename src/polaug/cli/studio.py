@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from polaug.cli.options import whole_number
+from polaug.cli.options import whole
 from polaug.cli.report import Folder
 
-Port = Annotated[
-    int, typer.Option(parser=whole_number(0, 9000), metavar="N", help="Port on this machine; 0 chooses a free one.")
-]
 
-
-def studio_(folder: Folder, port: Port = 8137) -> None:
+def studio_(folder: Folder, port: Annotated[int, whole("Port on this machine; 0 chooses a free one.")] = 8137) -> None:
     """Show runs on a local page while they train.
 
     Examples:

@@ -24,14 +24,13 @@ from polaug.study.folder import finished, run_path
 from polaug.study.methods import ALGORITHMS, METHODS, Method, check_fit, method
 from polaug.study.pool import Progress
 from polaug.study.results import Run
-from polaug.study.study import check_logs, run_settings
+from polaug.study.study import check_budget, check_logs, run_settings
 from polaug.study.tasks import task
-from polaug.study.wording import counted, number, tolerance
+from polaug.study.wording import counted, number
 
 FLAGS = {field.name: f"--{field.name.replace('_', '-')}" for field in dataclasses.fields(Augmentation)}
 FLAGS["seed"] = "--explorer-seed"  # --seed is the run's
 """One field of Augmentation, one flag."""
-_WHOLE = options.whole_number()  # its rule is checked where it is known
 _PANEL = "Augmentation"
 
 
@@ -57,14 +56,14 @@ def _with_default(text: str, field: dataclasses.Field[Any]) -> str:
 def _reader(hint: Any) -> Any:
     """How a flag's text becomes the field's value."""
     kinds = typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
-    for kind, read in ((int, _WHOLE), (float, float), (str, str)):
+    for kind, read in ((int, options.whole_number), (float, float), (str, str)):
         if kind in kinds:
             return read
     return _named if hint is Any else options.json_object
 
 
 def _word(kind: Any) -> str:
-    return {_WHOLE: "N", float: "X", str: "NAME", _named: "NAME"}.get(kind, "JSON")
+    return {options.whole_number: "N", float: "X", str: "NAME", _named: "NAME"}.get(kind, "JSON")
 
 
 def chosen_method(algo: str, given: dict[str, Any]) -> Method:
@@ -159,9 +158,10 @@ def train(
     chosen = settings.method(chosen_method(algo, given), found)
     check_fit(chosen, found)
     length = budget.settings()
+    check_budget(**length, seed=seed)
+    wanted = run_settings(found, chosen, seed, **length)
     path = run_path(out, found.name, chosen.name, seed)
-    before = finished(path, run_settings(found, chosen, seed, **length))  # refuses a folder of others
-    options.check_out(out)
+    before = finished(path, wanted)  # refuses a folder of others
     label = f"{found.name} · {chosen.name} · seed {seed}"
     try:
         with followed(out, logs.live), Shown() as shown:
@@ -224,5 +224,6 @@ def _level(result: Run) -> str:
         return level
     if not found.solved:
         return f"{level}; not solved (threshold {number(goal)})"
-    after = "" if found.kept is None else f"; {tolerance(goal, (found.watched, found.watched), found.kept)}"
+    kept = f"{'' if found.kept else 'not '}kept over the next {number(found.watched)} steps"
+    after = "" if found.kept is None else f"; {kept}"
     return f"{level}; solved (threshold {number(goal)}) after {found.steps:,} steps{after}"

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +16,6 @@ import typer
 
 from polaug.checks import package, whole
 from polaug.cli import options
-from polaug.config import Augmentation
 from polaug.errors import invalid
 from polaug.study.folder import run_path
 from polaug.study.methods import METHODS, Method, check_fit
@@ -35,15 +33,8 @@ def tune_(
             metavar="NAME", help="Method. `polaug list` shows them.", autocompletion=options._offer(lambda: METHODS)
         ),
     ] = "ppo+pa",
-    trials: Annotated[
-        int,
-        typer.Option(
-            parser=options.whole_number(1, 20), metavar="N", help="Total number of trials, including earlier ones."
-        ),
-    ] = 20,
-    steps: Annotated[
-        int, typer.Option(parser=options.whole_number(1, 20_000), metavar="N", help="Environment steps of a run.")
-    ] = 20_000,
+    trials: Annotated[int, options.whole("Total number of trials, including earlier ones.")] = 20,
+    steps: Annotated[int, options.whole("Environment steps of a run.")] = 20_000,
     seeds: options.Seeds = 1,
     seed: options.Seed = 0,
     out: options.Out = Path("runs/tune"),
@@ -56,18 +47,38 @@ def tune_(
       polaug tune CartPole-v1 --algo dqn+pa --trials 30
       polaug tune Pendulum-v1 --algo sac --steps 10000 --seeds 2
     """
+    optuna = package("optuna", "tune")
     (name,) = options.envs(env, more_envs, many=False)
-    options.check_out(out)
-
-    def progress(trial: int, value: float, best: float) -> None:
-        print(f"[{trial}/{trials}] mean evaluation {value:.1f}, best {best:.1f}", file=sys.stderr, flush=True)
-
-    best = tune(name, algo, out, trials=trials, steps=steps, seeds=seeds, seed=seed, progress=progress)
-    print(f"best of {best.trials} trials: mean evaluation {best.value:.2f}")
-    for key, value in best.parameters.items():
+    found, chosen = find_task(name), find_method(algo)
+    for flag, value in (("trials", trials), ("steps", steps), ("seeds", seeds)):
+        whole(flag, value, 1)
+    check_fit(chosen, found)
+    if chosen.algo not in AGENT_SPACE:
+        remedy = f"Choose a method of {', '.join(AGENT_SPACE)}."
+        raise invalid("method", "its hyperparameters cannot be searched", chosen.name, remedy)
+    out.mkdir(parents=True, exist_ok=True)
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(
+        storage=f"sqlite:///{(out / 'tune.db').resolve()}",
+        study_name=f"{found.name} {chosen.name} {steps} {seeds} {seed}",
+        direction="maximize", load_if_exists=True,
+    )  # fmt: skip
+    # A continued study must not draw the same numbers again.
+    study.sampler = optuna.samplers.TPESampler(seed=seed + 1_000 * len(study.trials))
+    complete = (optuna.trial.TrialState.COMPLETE,)
+    while (done := len(study.get_trials(deepcopy=False, states=complete))) < trials:
+        trial = study.ask()
+        score = _value(found, _variant(chosen, trial), out, steps, range(seed, seed + seeds))
+        study.tell(trial, score)
+        news = f"[{done + 1}/{trials}] mean evaluation {score:.1f}, best {study.best_value:.1f}"
+        print(news, file=sys.stderr, flush=True)
+    best = study.best_trial
+    variant = _variant(chosen, optuna.trial.FixedTrial(best.params))
+    print(f"best of {done} trials: mean evaluation {best.value:.2f}")
+    for key, value in best.params.items():
         print(f"  {key}: {value:.3g}" if isinstance(value, float) else f"  {key}: {value}")
-    print(f"run: {best.path}")
-    print(f"train with these settings: {command(name, algo, steps, best.parameters)}")
+    print(f"run: {run_path(out, found.name, variant.name, seed)}")
+    print(f"train with these settings: {command(name, algo, steps, best.params)}")
 
 
 def command(task: str, method: str, steps: int, parameters: Mapping[str, Any]) -> str:
@@ -102,71 +113,12 @@ OUR_SPACE: Space = {
 """Search space of the augmentation."""
 
 
-@dataclass(frozen=True)
-class Tuned:
-    """The best trial."""
-
-    value: float
-    parameters: Mapping[str, Any]
-    trials: int
-    path: Path
-    """The run of its first seed."""
-    method: Method
-
-
-def tune(
-    task: str | Task,
-    method: str | Method,
-    out: Path,
-    *,
-    trials: int = 20,
-    steps: int = 20_000,
-    seeds: int = 1,
-    seed: int = 0,
-    progress: Callable[[int, float, float], None] | None = None,
-) -> Tuned:
-    """Continue the study in `out`/tune.db up to `trials` finished trials; `progress` gets number, value and best."""
-    optuna = package("optuna", "tune")
-    found, chosen = find_task(task), find_method(method)
-    for name, value in (("trials", trials), ("steps", steps), ("seeds", seeds)):
-        whole(name, value, 1)
-    check_fit(chosen, found)
-    if chosen.algo not in AGENT_SPACE:
-        remedy = f"Choose a method of {', '.join(AGENT_SPACE)}."
-        raise invalid("method", "its hyperparameters cannot be searched", chosen.name, remedy)
-    out.mkdir(parents=True, exist_ok=True)
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(
-        storage=f"sqlite:///{(out / 'tune.db').resolve()}",
-        study_name=f"{found.name} {chosen.name} {steps} {seeds} {seed}",
-        direction="maximize", load_if_exists=True,
-    )  # fmt: skip
-    # A continued study must not draw the same numbers again.
-    study.sampler = optuna.samplers.TPESampler(seed=seed + 1_000 * len(study.trials))
-
-    def finished() -> list[Any]:
-        return [each for each in study.trials if each.state == optuna.trial.TrialState.COMPLETE]
-
-    while len(finished()) < trials:
-        trial = study.ask()
-        variant = _variant(chosen, trial)
-        score = _value(found, variant, out, steps, range(seed, seed + seeds))
-        trial.set_user_attr("method", variant.name)
-        study.tell(trial, score)
-        if progress is not None:
-            progress(len(finished()), score, study.best_value)
-    best = study.best_trial
-    variant = _variant(chosen, optuna.trial.FixedTrial(best.params))
-    return Tuned(best.value, best.params, len(finished()), run_path(out, found.name, variant.name, seed), variant)
-
-
 def _variant(chosen: Method, trial: Any) -> Method:
     own = {name: _drawn(trial, name, *how) for name, how in AGENT_SPACE[chosen.algo].items()}
     found = chosen.with_settings(**own)
     if chosen.augmentation is None:
         return found
-    known = {field.name for field in fields(Augmentation)}
-    return found.with_augmentation(**{n: _drawn(trial, n, *how) for n, how in OUR_SPACE.items() if n in known})
+    return found.with_augmentation(**{name: _drawn(trial, name, *how) for name, how in OUR_SPACE.items()})
 
 
 def _drawn(trial: Any, name: str, kind: str, low: Any, high: Any) -> Any:

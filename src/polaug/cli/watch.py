@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from polaug.cli.options import Seed, positive_number, whole_number
+from polaug.cli.options import Seed, whole
 from polaug.cli.progress import Shown
 
 
@@ -20,19 +20,14 @@ def watch_(
         ),
     ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="The film, .gif or .mp4.")] = Path("agent.gif"),
-    episodes: Annotated[
-        int, typer.Option(parser=whole_number(1, 3), metavar="N", help="Number of episodes in the film.")
-    ] = 3,
+    episodes: Annotated[int, whole("Number of episodes in the film.")] = 3,
     seed: Seed = 0,
     env: Annotated[str | None, typer.Option(metavar="ENV", help="Environment. Only needed for a saved agent.")] = None,
     algo: Annotated[str | None, typer.Option(metavar="NAME", help="Algorithm, if the file does not say it.")] = None,
     fps: Annotated[
-        float | None,
-        typer.Option(parser=positive_number(30), metavar="X", help="Steps per second. Default: the environment's."),
+        float | None, typer.Option(metavar="X", help="Steps per second. Default: the environment's.")
     ] = None,
-    width: Annotated[
-        int | None, typer.Option(parser=whole_number(160, 640), metavar="N", help="Width in pixels. Default: 664.")
-    ] = None,
+    width: Annotated[int | None, whole("Width in pixels. Default: 664.")] = None,
     vecnormalize: Annotated[
         Path | None,
         typer.Option(

@@ -125,7 +125,7 @@ class Coach:
     @property
     def decision(self) -> Decision:
         """The current decision."""
-        return decide(self.records, self.settings, self.guide.searching)
+        return decide(self.records, self.settings, self.steps, self.guide.searching)
 
     def _assign(self, env: int) -> None:
         """Draw the driver of the episode that starts in environment `env`."""
@@ -185,7 +185,7 @@ class Coach:
     def _end(self, env: int) -> Episode:
         kind = "guide" if self.drivers[env] else "agent" if self.evaluating[env] else "noisy"
         episode = Episode(env, float(self._totals[env]), int(self._lengths[env]), kind)
-        self.records.add(episode)
+        self.records.add(episode, self.steps)
         self._totals[env], self._lengths[env] = 0.0, 0
         self._assign(env)
         return episode

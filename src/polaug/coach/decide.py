@@ -35,9 +35,12 @@ class Decision:
     teaching: float
 
 
-def decide(records: Records, settings: Augmentation, searching: bool = False) -> Decision:
-    """What should drive, and how much the agent is taught. While the guide is `searching`, its returns do not count."""
-    p = records.p_guide
+def decide(records: Records, settings: Augmentation, steps: int, searching: bool = False) -> Decision:
+    """What should drive after so many `steps`, and how much the agent is taught.
+
+    While the guide is `searching`, its returns do not count.
+    """
+    p = records.p_guide(steps)
     share = settings.guide_share if searching else min(max(p, settings.trial_share), settings.guide_share)
     guide, agent = records.length("guide"), records.length("agent")
     odds = share / max(1.0 - share, 1e-12) * (1.0 if math.isnan(guide + agent) else agent / guide)

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polaug.errors import StateError
 from polaug.state import State
@@ -31,18 +32,20 @@ class Episode:
 class Records:
     """The last `window` returns and lengths of each kind, and the range of all returns.
 
-    `prior` is P(guide better) before both have two episodes.
+    `prior` is P(guide better) before both have two episodes that count.
     """
 
     def __init__(self, window: int, prior: float = 0.9) -> None:
         self._window, self._prior = window, prior
         self.returns: dict[str, list[float]] = {kind: [] for kind in KINDS}
         self._lengths: dict[str, list[float]] = {kind: [] for kind in KINDS}
+        self._ended_at: dict[str, list[float]] = {kind: [] for kind in KINDS}  # environment steps
         self._low, self._high = math.inf, -math.inf
 
-    def add(self, episode: Episode) -> None:
-        """Record a finished episode."""
-        for values, value in ((self.returns, episode.total), (self._lengths, float(episode.length))):
+    def add(self, episode: Episode, steps: int) -> None:
+        """Record an episode that ended after so many environment steps."""
+        columns = (self.returns, self._lengths, self._ended_at)
+        for values, value in zip(columns, (episode.total, float(episode.length), float(steps)), strict=True):
             values[episode.kind] = [*values[episode.kind], value][-self._window :]
         self._low, self._high = min(self._low, episode.total), max(self._high, episode.total)
 
@@ -62,17 +65,20 @@ class Records:
         values = [length for kind in kinds for length in self._lengths[kind]]
         return sum(values) / len(values) if values else math.nan
 
-    @property
-    def p_guide(self) -> float:
+    def p_guide(self, steps: int) -> float:
         """P(the guide's mean return is above the agent's), with or without exploration noise, whichever is better.
 
-        Without noise an untrained agent is often as bad as a bad guide, and would be taught to stay bad.
+        Without noise an untrained agent is often as bad as a bad guide, and would be taught to stay bad. Guide and
+        agent learn, so episodes from the first half of the `steps` so far do not count.
         """
-        return min(self._p_above("agent", self._prior), self._p_above("noisy", 1.0))
+        return min(self._p_above("agent", steps, self._prior), self._p_above("noisy", steps, 1.0))
 
-    def _p_above(self, kind: str, unknown: float) -> float:
+    def _recent(self, kind: str, steps: int) -> NDArray[np.float64]:
+        return np.array(self.returns[kind])[np.array(self._ended_at[kind]) > steps / 2]
+
+    def _p_above(self, kind: str, steps: int, unknown: float) -> float:
         """P(the guide's mean return is above that of `kind`), from normal errors of the two means."""
-        guide, agent = np.array(self.returns["guide"]), np.array(self.returns[kind])
+        guide, agent = self._recent("guide", steps), self._recent(kind, steps)
         if min(len(guide), len(agent)) < 2 or self.scale == 0.0:
             return unknown
         floor = (FLOOR * self.scale) ** 2
@@ -80,18 +86,18 @@ class Records:
         return 0.5 * (1.0 + math.erf(float(guide.mean() - agent.mean()) / (error * math.sqrt(2.0))))
 
     def state_dict(self) -> State:
-        """Returns, lengths, their range and the prior."""
+        """Returns, lengths, when they were, the range of returns and the prior."""
         state: State = {"range": np.array([self._low, self._high]), "prior": np.array(self._prior)}
         for kind in KINDS:
-            state[kind] = np.array([self.returns[kind], self._lengths[kind]])
+            state[kind] = np.array([self.returns[kind], self._lengths[kind], self._ended_at[kind]])
         return state
 
     def load_state_dict(self, state: State) -> None:
         """Restore a `state_dict`."""
         arrays = {kind: state[kind] for kind in KINDS}
-        if any(array.ndim != 2 or len(array) != 2 or array.dtype.kind != "f" for array in arrays.values()):
+        if any(array.ndim != 2 or len(array) != 3 or array.dtype.kind != "f" for array in arrays.values()):
             raise StateError("records: must hold returns and lengths. The state is damaged.")
         self._low, self._high = (float(bound) for bound in state["range"])
         self._prior = float(state["prior"])
-        for kind, (returns, lengths) in arrays.items():
-            self.returns[kind], self._lengths[kind] = returns.tolist(), lengths.tolist()
+        for kind, rows in arrays.items():
+            self.returns[kind], self._lengths[kind], self._ended_at[kind] = rows.tolist()

@@ -157,9 +157,10 @@ class Dynamics:
         """What predicts."""
         self._draft: tuple[Frame, MultiOutput, int] | None = None  # being built, and slots taken in so far
         self._model: Model | None = None  # cache of the engine's weights
+        self._limits: tuple[Frame, FloatArray, FloatArray] | None = None  # cache of the bounds in units of a frame
 
     def _restored(self) -> None:
-        self._model = None
+        self._model = self._limits = None
 
     def _affordable(self) -> int:
         """How many of the monomials differ by action: all, or with many actions the linear ones, or the constant."""
@@ -326,12 +327,13 @@ class Dynamics:
         """The engine as it is now, for compiled loops; None before the first fit."""
         if self._model is None and self.frame is not None and self.engine is not None:
             frame = self.frame
+            if self._limits is None or self._limits[0] is not frame:
+                self._limits = frame, frame.units(self._bounds[0]), frame.units(self._bounds[1])
             parts = weights_by_action(self._Y, self.engine.weights, self._crossed, self._fourier)
             error = np.minimum(np.sqrt(self._squares) * frame.inverse, 1.0) if self._tried else 0.0 * frame.inverse
             self._model = Model(
-                frame.centre, frame.inverse, frame.relevance, frame.frequencies, self._phases,
-                self.options.fourier_amplitude, *parts, self.ends, self._ending, self._last_reward, error,
-                *(frame.units(bound) for bound in self._bounds),
+                *frame, self._phases, self.options.fourier_amplitude, *parts, self.ends, self._ending,
+                self._last_reward, error, *self._limits[1:],
             )  # fmt: skip
         return self._model
 
@@ -465,25 +467,69 @@ def weights_by_action(
 
 
 @compiled
-def look_at(model: Model, z: FloatArray, monomials: FloatArray, shared: FloatArray) -> None:
-    """What all actions have in common at z (d,): `monomials` (P,) and the `shared` part (d + 1,) of the change."""
-    d, P, F, C = z.shape[0], model.ending.shape[0], model.phases.shape[0], model.by_action.shape[2]
+def look(
+    frequencies: FloatArray, phases: FloatArray, amplitude: float, by_fourier: FloatArray, others: FloatArray,
+    z: FloatArray, waves: FloatArray, monomials: FloatArray, shared: FloatArray,
+) -> None:  # fmt: skip
+    """What all actions have in common at z (d,): `monomials` (P,) and the `shared` part (d + 1,) of the change.
+
+    It takes a model's arrays one by one, and `waves` (F,) as scratch: in a loop, counting the references to the arrays
+    of a tuple would take longer than the computation.
+    """
+    d, F, P = z.shape[0], phases.shape[0], monomials.shape[0]
+    C = P - others.shape[1]
     write_monomials(z, monomials)
-    waves = np.empty(F)
     for f in range(F):
-        waves[f] = model.phases[f]
+        waves[f] = phases[f]
     for k in range(d):
         for f in range(F):
-            waves[f] += model.frequencies[k, f] * z[k]
+            waves[f] += frequencies[k, f] * z[k]
     cosines(waves)
     for k in range(d + 1):
         total = 0.0
         for f in range(F):
-            total += waves[f] * model.by_fourier[k, f]
-        total *= model.amplitude
+            total += waves[f] * by_fourier[k, f]
+        total *= amplitude
         for c in range(C, P):
-            total += monomials[c] * model.shared[k, c - C]
+            total += monomials[c] * others[k, c - C]
         shared[k] = total
+
+
+@compiled
+def move(
+    by_action: FloatArray, low: FloatArray, high: FloatArray, ends: bool, ending: FloatArray, last_rewards: FloatArray,
+    z: FloatArray, action: int, monomials: FloatArray, shared: FloatArray, there: FloatArray, after: FloatArray,
+) -> tuple[float, float, float]:  # fmt: skip
+    """The model's step: writes where the action leads to `there` (d,); gives the reward, the probability that the
+    episode terminates there, and the reward if it does. `look` comes before; `after` (P,) is scratch.
+    """
+    d, C = z.shape[0], by_action.shape[2]
+    for k in range(d):
+        change = shared[k]
+        for c in range(C):
+            change += monomials[c] * by_action[action, k, c]
+        there[k] = min(max(z[k] + change, low[k]), high[k])
+    reward = float(shared[d])
+    for c in range(C):
+        reward += monomials[c] * by_action[action, d, c]
+    if not ends:
+        return reward, 0.0, 0.0
+    write_monomials(there, after)
+    logit, last_reward = 0.0, float(last_rewards[0])
+    for p in range(after.shape[0]):
+        logit += after[p] * ending[p]
+    for k in range(d):
+        last_reward += last_rewards[1 + k] * there[k]
+    return reward, 1.0 / (1.0 + math.exp(-min(max(logit, -30.0), 30.0))), last_reward
+
+
+@compiled
+def look_at(model: Model, z: FloatArray, monomials: FloatArray, shared: FloatArray) -> None:
+    """`look` in a model."""
+    look(
+        model.frequencies, model.phases, model.amplitude, model.by_fourier, model.shared, z,
+        np.empty(model.phases.shape[0]), monomials, shared,
+    )  # fmt: skip
 
 
 @compiled
@@ -491,34 +537,12 @@ def step(
     model: Model, z: FloatArray, action: int, monomials: FloatArray, shared: FloatArray, there: FloatArray,
     after: FloatArray,
 ) -> tuple[float, float, float]:  # fmt: skip
-    """The model's step: writes where the action leads to `there` (d,); gives the reward, the probability that the
-    episode terminates there, and the reward if it does. `look_at` comes before; `after` (P,) is scratch.
-    """
-    d, C = z.shape[0], model.by_action.shape[2]
-    for k in range(d):
-        change = shared[k]
-        for c in range(C):
-            change += monomials[c] * model.by_action[action, k, c]
-        there[k] = min(max(z[k] + change, model.low[k]), model.high[k])
-    reward = float(shared[d])
-    for c in range(C):
-        reward += monomials[c] * model.by_action[action, d, c]
-    if not model.ends:
-        return reward, 0.0, 0.0
-    chance, last_reward = end_at(model, there, after)
+    """`move` in a model."""
+    reward, chance, last_reward = move(
+        model.by_action, model.low, model.high, model.ends, model.ending, model.last_reward, z, action, monomials,
+        shared, there, after,
+    )  # fmt: skip
     return reward, chance, last_reward
-
-
-@compiled
-def end_at(model: Model, there: FloatArray, after: FloatArray) -> tuple[float, float]:
-    """The probability that an episode terminates at z' (d,), and the reward if it does."""
-    write_monomials(there, after)
-    logit, last_reward = 0.0, model.last_reward[0]
-    for p in range(after.shape[0]):
-        logit += after[p] * model.ending[p]
-    for k in range(there.shape[0]):
-        last_reward += model.last_reward[1 + k] * there[k]
-    return 1.0 / (1.0 + math.exp(-min(max(logit, -30.0), 30.0))), last_reward
 
 
 @compiled
@@ -540,15 +564,17 @@ def write_monomials(z: FloatArray, monomials: FloatArray) -> None:
 @compiled
 def predict(model: Model, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Next state (n, A, d), reward, probability of termination and reward on it (n, A) of all actions at z (n, d)."""
+    frequencies, phases, by_fourier, others = model.frequencies, model.phases, model.by_fourier, model.shared
+    by_action, low, high, ending, last = model.by_action, model.low, model.high, model.ending, model.last_reward
     n, d = z.shape
-    A, P = model.by_action.shape[0], model.ending.shape[0]
+    A, P = by_action.shape[0], ending.shape[0]
     following, reward = np.empty((n, A, d)), np.empty((n, A))
-    ends, last_reward = np.empty((n, A)), np.empty((n, A))
-    monomials, after, shared = np.empty(P), np.empty(P), np.empty(d + 1)
+    chances, last_reward = np.empty((n, A)), np.empty((n, A))
+    waves, monomials, after, shared = np.empty(phases.shape[0]), np.empty(P), np.empty(P), np.empty(d + 1)
     for i in range(n):
-        look_at(model, z[i], monomials, shared)
+        look(frequencies, phases, model.amplitude, by_fourier, others, z[i], waves, monomials, shared)
         for a in range(A):
-            reward[i, a], ends[i, a], last_reward[i, a] = step(
-                model, z[i], a, monomials, shared, following[i, a], after
+            reward[i, a], chances[i, a], last_reward[i, a] = move(
+                by_action, low, high, model.ends, ending, last, z[i], a, monomials, shared, following[i, a], after
             )
-    return following, reward, ends, last_reward
+    return following, reward, chances, last_reward

@@ -126,19 +126,22 @@ class DynamicsExplorer(Explorer):
     def _to_drive(self, n: int) -> Sequence[int]:
         """The environments, of n, in which the chosen actions will be taken."""
         where, self._driven = self._driven, None
-        self._chosen = np.full(n, -1, dtype=np.int64)
+        self._forget_choice(n)
         return driving(where, n)
 
     def _corrected(self, chosen: IntArray) -> None:
         self._chosen = np.where(self._chosen >= 0, chosen, -1)
 
-    def _followed(self, batch: Batch) -> BoolArray:
-        """Where (n,) the last chosen action was taken."""
-        same = len(self._chosen) == len(batch)
-        return self._chosen == batch.actions if same else np.zeros(len(batch), dtype=np.bool_)
+    def _followed(self, batch: Batch) -> list[bool]:
+        """Where the last chosen action was taken, for each environment."""
+        n = len(batch)
+        return (self._chosen == batch.actions).tolist() if len(self._chosen) == n else [False] * n
 
-    def _forget_choice(self, batch: Batch) -> None:
-        self._chosen = np.full(len(batch), -1, dtype=np.int64)
+    def _forget_choice(self, n: int) -> None:
+        """Nothing was chosen for any of n environments."""
+        if len(self._chosen) != n:
+            self._chosen = np.zeros(n, dtype=np.int64)
+        self._chosen.fill(-1)
 
 
 def settings(parameter: str, value: Any, kind: type[Settings]) -> Settings:

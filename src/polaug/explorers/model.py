@@ -73,8 +73,8 @@ class ModelExplorer(DynamicsExplorer):
         self._revisits.forget()
 
     def _choose(self, flat: FloatArray, states: Any) -> IntArray:
-        model = self.experience.dynamics.model
         for i in self._to_drive(len(flat)):
+            model = self.experience.dynamics.model
             if self._newest is None or self._older is None or model is None:
                 self._chosen[i] = self._wander(i, len(flat))
                 continue
@@ -103,29 +103,30 @@ class ModelExplorer(DynamicsExplorer):
     def learn_from(self, batch: Batch) -> None:
         """Learn from transitions that the experience has just taken in."""
         own = self._followed(batch)
-        self._forget_choice(batch)
+        self._forget_choice(len(batch))
         if self._newest is not None and self._novelty is not None:
             newest = self._newest
             self._novelty.visit(batch.next_flat, newest.centre, newest.inverse, newest.relevance)
             self._novelty.write_certainty(newest.certainty)
             # Where a task never ends, going round and round may be all there is to do.
-            if own.any() and (self._phase is Phase.BLIND or self.experience.dynamics.ends):
+            if any(own) and (self._phase is Phase.BLIND or self.experience.dynamics.ends):
                 values, gamma = values_at(newest, batch.flat), self.experience.gamma
-                for i in np.flatnonzero(own):
+                for i in np.flatnonzero(own).tolist():
                     place = np.clip((batch.flat[i] - newest.centre) * newest.inverse, -3.0, 3.0) * newest.relevance
                     reward = newest.paid * float(batch.rewards[i])
-                    self._revisits.visit(int(i), place, float(values[i]), reward, gamma)
-        if batch.ended.any():
-            for i in np.flatnonzero(batch.ended):
-                self._revisits.begin(int(i))
-        self._plan(batch, driving=bool(own.any()))
+                    self._revisits.visit(i, place, float(values[i]), reward, gamma)
+        for i, over in enumerate(batch.ended.tolist()):
+            if over:
+                self._revisits.begin(i)
+        self._plan(batch, driving=any(own))
 
     def _plan(self, batch: Batch, driving: bool) -> None:
         """Begin a plan when it is due and used, or continue solving it."""
         options, steps = self._plan_options, self.experience.buffer.steps
         if self._solution is None:
             found = self._phase is Phase.BLIND and self.experience.record.phase is not Phase.BLIND
-            if (driving or not self.ready) and (steps >= self._plan_at or found):
+            due = (driving or not self.ready) and (steps >= self._plan_at or found)
+            if due and self.experience.dynamics.frame is not None:
                 self._begin()
             return
         model = self._solution.model
@@ -137,8 +138,6 @@ class ModelExplorer(DynamicsExplorer):
     def _begin(self) -> None:
         options, steps = self._plan_options, self.experience.buffer.steps
         self.experience.review()
-        if self.experience.dynamics.model is None:
-            return
         phase = self.experience.record.phase
         before = self._newest if phase is self._phase else None
         self._plan_at = steps + int(min(max(self.experience.dynamics.options.first_fit, options.growth * steps),
@@ -146,10 +145,6 @@ class ModelExplorer(DynamicsExplorer):
         self._solution = begin(
             self.experience.dynamics, before, self._bounds(phase), phase, self.experience.gamma, options, self._rng
         )
-        if not self.ready:  # until there is a plan, actions are random
-            while not self._solution.advance(options.work):
-                pass
-            self._adopt(self._solution)
 
     def _adopt(self, solution: Solution | GridSolution) -> None:
         """The plan that was solved is the newest."""

@@ -68,7 +68,8 @@ def kernel_rows(
             x = min(max((states[i, k] - centre[k]) * inverse[k], -3.0), 3.0) * relevance[k]
             for j in range(visited.shape[0]):
                 rows[i, j] += (visited[j, k] - x) * (visited[j, k] - x)
-        rows[i] *= -0.5 / length**2
+        for j in range(visited.shape[0]):
+            rows[i, j] *= -0.5 / length**2
         exponentials(rows[i])
     return rows
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from polaug.compiled import compiled
 from polaug.explorers.base import FloatArray, IntArray
-from polaug.explorers.dynamics import BEYOND, Model, look_at
+from polaug.explorers.dynamics import BEYOND, Model, look_at, write_monomials
 from polaug.explorers.dynamics import step as model_step
 from polaug.explorers.interpolation import interpolated
 from polaug.explorers.revisits import penalty_at
-from polaug.features.kernels import exponentials, polynomial
+from polaug.features.kernels import exponentials
 from polaug.snapshot import saved
 
 
@@ -64,9 +64,8 @@ def value_at(plan: Plan, z: FloatArray) -> float:
     for j in range(near.shape[0]):
         value += plan.weights[j] * near[j]
     if plan.quadratic[0] != 0.0:
-        here = np.empty((1, z.shape[0]))
-        here[0] = z
-        monomials = polynomial(here)[0]
+        monomials = np.empty(plan.quadratic.shape[0])
+        write_monomials(z, monomials)
         for p in range(monomials.shape[0]):
             value += plan.quadratic[p] * monomials[p]
     return min(max(plan.mean + 0.5 * value, plan.low), plan.optimum)
@@ -103,12 +102,13 @@ def into_units(plan: Plan, model: Model, z: FloatArray, out: FloatArray) -> None
 
 @compiled
 def look_ahead(
-    model: Model, newest: Plan, older: Plan, z: FloatArray, gamma: float, optimistic: bool, places: FloatArray,
-    depths: FloatArray, length: float,
+    model: Model, newest: Plan, older: Plan, z: FloatArray, gamma: float, places: FloatArray, depths: FloatArray,
+    length: float,
 ) -> FloatArray:  # fmt: skip
     """Q(z, ·) (A,) by one step through the model to the mean V of two plans.
 
-    Optimistic: less the revisit penalty, and drawn to the optimum as far as the next state is novel.
+    With a `length` above 0 it is optimistic: less the revisit penalty, and drawn to the optimum as far as the next
+    state is novel.
     """
     d, A, P = z.shape[0], model.by_action.shape[0], model.ending.shape[0]
     q, monomials, after = np.empty(A), np.empty(P), np.empty(P)
@@ -121,7 +121,7 @@ def look_ahead(
         into_units(newest, model, there, place)
         value = 0.5 * (value + value_at(newest, place))
         q[a] = (1.0 - ends) * (newest.paid * reward + gamma * value) + ends * newest.paid * last_reward
-        if optimistic:
+        if length > 0.0:
             novelty = novelty_at(newest, place)
             for k in range(d):
                 place[k] *= newest.relevance[k]
@@ -133,11 +133,13 @@ def look_ahead(
 @compiled
 def q_at(model: Model, newest: Plan, older: Plan, states: FloatArray, gamma: float) -> FloatArray:
     """Q (n, A) of raw states (n, d), without optimism."""
-    q = np.empty((states.shape[0], model.by_action.shape[0]))
+    n, A = states.shape[0], model.by_action.shape[0]
+    q = np.empty((n, A))
     nowhere, nothing = np.zeros((0, states.shape[1])), np.zeros(0)
-    for i in range(states.shape[0]):
-        z = in_units(model, states[i])
-        q[i] = look_ahead(model, newest, older, z, gamma, False, nowhere, nothing, 1.0)
+    for i in range(n):
+        row = look_ahead(model, newest, older, in_units(model, states[i]), gamma, nowhere, nothing, 0.0)
+        for a in range(A):
+            q[i, a] = row[a]
     return q
 
 
@@ -147,7 +149,7 @@ def optimistic_q(
     length: float,
 ) -> FloatArray:  # fmt: skip
     """Q (A,) of a raw state (d,) to act on."""
-    return look_ahead(model, newest, older, in_units(model, state), gamma, True, places, depths, length)
+    return look_ahead(model, newest, older, in_units(model, state), gamma, places, depths, length)
 
 
 @compiled

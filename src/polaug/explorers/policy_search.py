@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from polaug.explorers.dynamics import (
     fourier_features,
 )
 from polaug.explorers.experience import DynamicsExplorer, settings
-from polaug.explorers.rollout import linear_returns
+from polaug.explorers.rollout import linear_returns, linear_scores
 from polaug.explorers.threads import one_thread
 from polaug.features.kernels import farthest_points, polynomial_size
 from polaug.features.spaces import Space
@@ -193,13 +194,11 @@ class PolicySearchExplorer(DynamicsExplorer):
                 continue
             if i not in self._playing:
                 self._playing[i] = Playing(self.best)
-            self._chosen[i] = self._scores(self._playing[i].policy, flat[i : i + 1])[0].argmax()
+            self._chosen[i] = self._scores(self._playing[i].policy, flat[i : i + 1]).argmax()
         return np.maximum(self._chosen, 0)
 
     def _scores(self, policy: Policy, flat: FloatArray) -> FloatArray:
-        z = np.minimum(np.maximum((flat - self._centre) * self._inverse, -3.0), 3.0)
-        scores: FloatArray = (policy.theta[0] + z @ policy.theta[1:]) @ self._Y.T
-        return scores
+        return linear_scores(policy.theta, self._Y, self._centre, self._inverse, flat)
 
     # -- learning ---------------------------------------------------------------------------------------------------
 
@@ -210,7 +209,7 @@ class PolicySearchExplorer(DynamicsExplorer):
         if self.experience.buffer.steps >= self._review_at:
             self._review_at = int(1.15 * self.experience.buffer.steps) + 1
             self.experience.review()
-        followed = self._followed(batch)
+        followed = np.array(self._followed(batch), dtype=np.bool_)
         self._own = followed & (self._own if len(self._own) == len(batch) else True)
         judged = {i: total if self._own[i] else None for i, total in finished}
         self._own = self._own | batch.ended
@@ -230,17 +229,16 @@ class PolicySearchExplorer(DynamicsExplorer):
             searching costs stays in proportion to them.
         """
         own = self._followed(batch)
-        self._forget_choice(batch)
-        for i in list(self._playing):
+        self._forget_choice(len(batch))
+        for i, playing in list(self._playing.items()):
             if i >= len(batch):
                 del self._playing[i]
-        for i in np.flatnonzero(own).tolist():
-            if i in self._playing and math.isnan(self._playing[i].predicted):
+            elif own[i] and math.isnan(playing.predicted):
                 self._choose_for(i, batch.next_flat[i])
         for i, total in judged.items():
-            playing = self._playing.pop(i, None)
-            if playing is not None and total is not None and not math.isnan(playing.predicted):
-                self._judge_by(playing, total)
+            played = self._playing.pop(i, None)
+            if played is not None and total is not None and not math.isnan(played.predicted):
+                self._judge_by(played, total)
         most = 3.0 * self._search.first_credit
         self._credit = min(self._credit + self._search.credit * driven, most)
         self._advance()
@@ -328,7 +326,7 @@ class PolicySearchExplorer(DynamicsExplorer):
         kept = {id(policy) for policy in self._archive}
         bar = -np.inf
         if len(self._archive) >= self._search.elite:
-            bar = float(np.median([policy.predicted for policy in self._archive]))
+            bar = median(policy.predicted for policy in self._archive)
         better = [k for k in range(len(policies)) if totals[k] / half >= bar or id(policies[k]) in kept]
         if better and half < B:
             rest, more = self._judge.returns(np.array([policies[k].theta for k in better]), self._Y, half, B)

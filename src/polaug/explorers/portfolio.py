@@ -25,7 +25,7 @@ import numpy as np
 from polaug.errors import invalid, unknown
 from polaug.explorers.aggregation import Aggregation, AggregationOptions
 from polaug.explorers.bandit import Arm, BanditOptions, are_failing, best, choose
-from polaug.explorers.base import Batch, BoolArray, Explorer, FloatArray, IntArray
+from polaug.explorers.base import Batch, BoolArray, FloatArray, IntArray
 from polaug.explorers.experience import DynamicsExplorer, settings
 from polaug.explorers.model import ModelExplorer
 from polaug.explorers.policy_search import PolicySearchExplorer, SearchOptions
@@ -122,7 +122,11 @@ class PortfolioExplorer(DynamicsExplorer):
             self._search = PolicySearchExplorer(
                 self._state_space, action_space, seed=own, search=search, experience=self.experience
             )
-        names = ["model", *(["policy_search"] if self._search else [])]
+        self.explorers: dict[str, DynamicsExplorer] = {"model": self._model}
+        """The arms."""
+        if self._search is not None:
+            self.explorers["policy_search"] = self._search
+        names = list(self.explorers)
         self._reserve: Aggregation | None = None
         grid = settings("aggregation", aggregation, AggregationOptions)
         countable = Aggregation.suits(d, A)
@@ -140,12 +144,6 @@ class PortfolioExplorer(DynamicsExplorer):
 
     def _new_table(self, seed: int) -> TabularExplorer:
         return TabularExplorer(self._state_space, self.action_space, seed=seed, **asdict(self._tabular))
-
-    @property
-    def explorers(self) -> dict[str, Explorer]:
-        """The arms."""
-        every: dict[str, Explorer] = {"model": self._model}
-        return every | ({"policy_search": self._search} if self._search else {})
 
     # -- acting -----------------------------------------------------------------------------------------------------
 
@@ -171,6 +169,9 @@ class PortfolioExplorer(DynamicsExplorer):
                 self._give(self._segments[i])
         for name, arm in self.explorers.items():
             mine = [i for i in driven if self._segments[i].arm == name]
+            if not mine:
+                arm._forget_choice(len(flat))
+                continue
             mask = np.zeros(len(flat), dtype=np.bool_)
             mask[mine] = True
             arm.drive_only(mask)
@@ -228,7 +229,9 @@ class PortfolioExplorer(DynamicsExplorer):
     # -- learning ---------------------------------------------------------------------------------------------------
 
     def _learn(self, batch: Batch) -> None:
-        countable = self._flatten.encoded or bool((batch.next_flat == np.rint(batch.next_flat)).all())
+        countable = self._recurrence.in_first_episode and (
+            self._flatten.encoded or bool((batch.next_flat == np.rint(batch.next_flat)).all())
+        )
         recurs = self._recurrence.observe(codes(batch.next_flat).tolist(), batch.ended.tolist(), finite=countable)
         if self._table is None:
             self._table = self._new_table(int(self._rng.integers(2**31))) if recurs else None
@@ -253,39 +256,45 @@ class PortfolioExplorer(DynamicsExplorer):
             self._table._learn_hindsight(batch)
 
     def _show_past(self) -> None:
-        """The arms learn from the steps in which the table played."""
+        """The arms get the steps in which the table played; they plan and search from the next one on."""
         past, self._past, self._kept = self._past, deque(), 0
         played = dict(self.played)
         for each in past:
-            self._learn_numbers(each)
+            self._take_in(each, self._followed(each))
         self.played = played
 
     def _learn_numbers(self, batch: Batch) -> None:
         """The arms learn."""
-        n = len(batch)
         followed = self._followed(batch)
-        self._forget_choice(batch)
+        ended = self._take_in(batch, followed)
+        self._model.learn_from(batch)
+        if self._reserve is not None and self._called:
+            self._reserve.learn(len(batch), {i: total if arm == "aggregation" else None for i, arm, total in ended})
+        if self._search is not None:
+            judged = {i: total if arm == "policy_search" else None for i, arm, total in ended}
+            self._search.learn_from(batch, judged, sum(followed))
+
+    def _take_in(self, batch: Batch, followed: list[bool]) -> list[tuple[int, str, float]]:
+        """Add to the experience and to the episodes under way; gives environment, arm and return of those that ended.
+
+        The arm is "" if the episode was not driven by one.
+        """
+        n = len(batch)
+        self._forget_choice(n)
         others = n != self.experience.record.environments  # then no episode under way goes on
         for i in [i for i, segment in self._segments.items() if i >= n or (others and segment.length)]:
             self._drop(i)
         self.experience.learn(batch)
-        judged: dict[int, float | None] = {}
-        counted: dict[int, float | None] = {}
-        ended = batch.ended
-        for i in range(n):
+        over: list[tuple[int, str, float]] = []
+        for i, (reward, ended) in enumerate(zip(batch.rewards.tolist(), batch.ended.tolist(), strict=True)):
             segment = self._segments.setdefault(i, Segment(""))
-            segment.total += float(batch.rewards[i])
+            segment.total += reward
             segment.length += 1
-            segment.followed += int(followed[i])
-            if ended[i] or segment.length >= _SEGMENT:
-                judged[i] = segment.total if segment.own and segment.arm == "policy_search" else None
-                counted[i] = segment.total if segment.own and segment.arm == "aggregation" else None
+            segment.followed += followed[i]
+            if ended or segment.length >= _SEGMENT:
+                over.append((i, segment.arm if segment.own else "", segment.total))
                 self._finish(i)
-        self._model.learn_from(batch)
-        if self._reserve is not None and self._called:
-            self._reserve.learn(n, counted)
-        if self._search is not None:
-            self._search.learn_from(batch, judged, int(np.count_nonzero(followed)))
+        return over
 
     def _finish(self, environment: int) -> None:
         """An episode, or a segment of a long one, is over."""

@@ -55,32 +55,32 @@ class Record:
         """Episodes."""
         self.terminated = False
         """Whether any episode ever terminated."""
-        self._lengths = np.zeros(0, dtype=np.int64)  # of each environment's episode so far
-        self._first = np.zeros(0)  # the first reward of each environment's episode,
-        self._same = np.zeros(0, dtype=np.int64)  # and how many were just that; −1 once one was not
+        self._lengths: list[int] = []  # of each environment's episode so far
+        self._first: list[float] = []  # the first reward of each environment's episode,
+        self._same: list[int] = []  # and how many were just that; −1 once one was not
         self._astray = 5 * options.idle  # steps for which only the search counts
         self._blind_until, self._calm = 0, self._astray
 
     def follow(self, batch: Batch) -> list[tuple[int, float]]:
         """Take in one step of each environment; gives (environment, return) of the episodes that ended with it."""
-        n = len(batch)
+        n, ended = len(batch), batch.ended.tolist()
         if n != len(self._lengths):
             self.restart(n)
-        for i in np.flatnonzero(self._lengths == 0):
-            self._starts[self.started % len(self._starts)] = batch.flat[i]
-            self.started += 1
-        self._lengths += 1
         finished = self.returns.follow(batch)
-        self._watch_for_idling(batch)
-        ended = batch.ended
-        if ended.any():
-            self.longest = max(self.longest, int(self._lengths[ended].max()))
-            self.cut = self.cut or bool((batch.truncated & ~batch.terminated).any())
-            self.terminated = self.terminated or bool(batch.terminated.any())
-            self.ended += int(np.count_nonzero(ended))
-            self._lengths[ended] = 0
-        else:
-            self.longest = max(self.longest, int(self._lengths.max(initial=0)))
+        if not self.found:
+            self._watch_for_idling(batch.rewards.tolist(), ended)
+        for i, over in enumerate(ended):
+            if self._lengths[i] == 0:
+                self._starts[self.started % len(self._starts)] = batch.flat[i]
+                self.started += 1
+            self._lengths[i] += 1
+            self.longest = max(self.longest, self._lengths[i])
+            if over:
+                terminated = bool(batch.terminated[i])
+                self.cut = self.cut or not terminated
+                self.terminated = self.terminated or terminated
+                self.ended += 1
+                self._lengths[i] = 0
         return finished
 
     @property
@@ -92,24 +92,23 @@ class Record:
         """Episodes under way have no end; the next ones are of n environments."""
         if len(self._lengths):
             self.returns.restart()
-        self._lengths, self._same = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-        self._first = np.zeros(n)
+        self._lengths, self._same, self._first = [0] * n, [0] * n, [0.0] * n
 
-    def _watch_for_idling(self, batch: Batch) -> None:
+    def _watch_for_idling(self, rewards: list[float], ended: list[bool]) -> None:
         """If actions cost and no success was seen, doing nothing is the best known behaviour: search on.
 
         Improving and then staying there is not idle. The search is bounded.
         """
-        if self.found:
-            return
         least = _ALIKE * max(abs(self.returns.best_reward), abs(self.returns.worst_reward))
-        self._first = np.where(self._same == 0, batch.rewards, self._first)
-        same = (self._same >= 0) & (np.abs(batch.rewards - self._first) <= least)
-        self._same = np.where(batch.ended, 0, np.where(same, self._same + 1, -1))
+        for i, reward in enumerate(rewards):
+            if self._same[i] == 0:
+                self._first[i] = reward
+            same = self._same[i] >= 0 and abs(reward - self._first[i]) <= least
+            self._same[i] = 0 if ended[i] else self._same[i] + 1 if same else -1
         rested = self.returns.steps >= self._blind_until + (self._calm - self._astray)
-        if rested and self.at_stake and self._same.max(initial=0) >= self.options.idle:
+        if rested and self.at_stake and max(self._same, default=0) >= self.options.idle:
             self._blind_until, self._calm = self.returns.steps + self._astray, 2 * self._calm
-            self._same[:] = -1
+            self._same = [-1] * len(self._same)
 
     # -- what is known ----------------------------------------------------------------------------------------------
 

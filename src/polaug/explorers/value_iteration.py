@@ -89,10 +89,10 @@ class PlanOptions:
 
 @saved(
     "model", "anchors", "novelty", "phase", "bounds", "thresholds", "values", "sweeps", "_centres", "_lengths",
-    "_known", "_onward", "_options",
+    "_known", "_onward", "_options", "_prepared",
 )  # fmt: skip
 class Solution:
-    """Value iteration under way: its matrices are made at once, its sweeps a few at a time."""
+    """Value iteration under way: its matrices are made at the first call of `advance`, its sweeps a few at a time."""
 
     def __init__(
         self, model: Model, anchors: Sample, centres: FloatArray, lengths: FloatArray, novelty: Novelty,
@@ -102,10 +102,13 @@ class Solution:
         self.model, self.anchors, self.novelty, self.phase, self.bounds = model, anchors, novelty, phase, bounds
         self.thresholds, self.values, self.sweeps = thresholds, values, 0
         self._centres, self._lengths, self._known, self._onward = centres, lengths, known, onward
-        self._options = options
-        self._restored()
+        self._options, self._prepared = options, False
 
     def _restored(self) -> None:
+        if self._prepared:
+            self._prepare()
+
+    def _prepare(self) -> None:
         """The matrices, which follow from the rest."""
         model, anchors, centres, lengths = self.model, self.anchors, self._centres, self._lengths
         here = np.ascontiguousarray(anchors.z * model.relevance)
@@ -122,6 +125,10 @@ class Solution:
 
     def advance(self, work: int) -> bool:
         """As many sweeps as `work` multiplications allow, at least one; True once V is solved."""
+        if not self._prepared:
+            self._prepare()
+            self._prepared = True
+            return False
         unit = max(self.bounds.optimum - self.bounds.low, 1e-300)
         for _ in range(max(work // (self._ahead.size + self._both.size), 1)):
             mean = float(self.values.mean())

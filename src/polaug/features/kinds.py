@@ -78,6 +78,11 @@ class Recurrence:
         self._begun = 0
         self.recurs = True
 
+    @property
+    def in_first_episode(self) -> bool:
+        """Whether no episode has ended yet: only then does it matter whether observations are `finite`."""
+        return self._begun <= len(self._episodes)
+
     def observe(self, new: Sequence[int], ended: Sequence[bool], *, finite: bool = True) -> bool:
         """Take in the code of what each environment's step led to, and whether it ended there; gives `recurs`.
 

@@ -25,7 +25,7 @@ import polaug
 from polaug.errors import invalid
 from polaug.paper.study import METHODS, OURS
 from polaug.paper.tables import ACTIONS, EXPLORERS, q_tables
-from polaug.report.figures import check_figures, save_figure
+from polaug.report.figures import STYLE, check_figures, save_figure
 from polaug.state import State, save_state
 from polaug.study.folder import check_inside, check_ours
 from polaug.study.results import Run, find_runs
@@ -39,8 +39,7 @@ _BASELINE, _PRINTED, _OUR = "#0072B2", "#D55E00", "#009E73"
 _FAMILIES = {
     "without Policy Augmentation": _BASELINE, "Policy Augmentation as printed": _PRINTED, "ours": _OUR,
 }  # fmt: skip
-_STYLE: Any = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.6,
-               "pdf.fonttype": 42}  # fmt: skip
+_STYLE: Any = STYLE | {"font.size": 9}
 _PUSHES = ("push left", "coast", "push right")
 _UNSEEN = "#d9d9d9"
 _DPI = 150

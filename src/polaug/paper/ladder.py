@@ -26,7 +26,7 @@ from polaug.errors import StateError, invalid
 from polaug.explorers import Explorer, make_explorer
 from polaug.explorers.paper import PaperExplorer
 from polaug.paper.ladder_explorer import CompletedQ, FourierGrid
-from polaug.report.figures import save_figure
+from polaug.report.figures import STYLE, save_figure
 from polaug.state import safe_write
 from polaug.study.explore import drive
 from polaug.study.levels import CONFIRM_EPISODES
@@ -156,8 +156,7 @@ def run_ladder(out: str | os.PathLike[str], seeds: int = 10, progress: Callable[
 
 
 _PRINTED, _BETWEEN, _OUR = "#D55E00", "#7F7F7F", "#009E73"  # Okabe and Ito's, as in the other figures
-_STYLE: Any = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.spines.left": False,
-               "axes.linewidth": 0.6, "pdf.fonttype": 42}  # fmt: skip
+_STYLE: Any = STYLE | {"font.size": 9, "axes.spines.left": False}
 _GAP = 0.9  # rows between the explorer alone and agents
 _DPI = 150
 

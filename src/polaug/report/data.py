@@ -11,19 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from polaug.report.curves import SAMPLES, choices, curves, thinned
+from polaug.report.curves import SAMPLES, choices, curves
 from polaug.report.grids import AXES
-from polaug.report.heat import packed_within
+from polaug.report.heat import pack
 from polaug.report.labels import COLOURS, dimension_name, in_order, look, short
-from polaug.report.tables import headline_rows
-from polaug.state import State
 from polaug.study.results import Run
-from polaug.study.summary import TAUS, Headline
+from polaug.study.summary import TAUS, Headline, plain_rows
 from polaug.study.summary import overall as compared
 from polaug.study.wording import number
 
 FILM_BYTES = 6_000_000
 """Films are embedded up to this size together: a page of more than 10 MB opens slowly."""
+_MAP_SNAPSHOTS = 240  # of all maps of a page: some 3 MB
 _FILMS = {".gif": ("image/gif", b"GIF8", 0), ".mp4": ("video/mp4", b"ftyp", 4)}
 
 
@@ -31,15 +30,14 @@ def page_data(runs: Sequence[Run], headlines: Sequence[Headline] = ()) -> dict[s
     """Everything that the page's script draws."""
     data = chart_data(runs)
     order = [method["name"] for method in data["methods"]]
-    return data | {"overall": overall(runs, order), "headline": headline_rows(headlines)}
+    return data | {"overall": overall(runs, order), "headline": plain_rows(headlines)}
 
 
 def chart_data(runs: Sequence[Run]) -> dict[str, Any]:
     """Curves and maps by task, also of active runs; methods are numbered by their place in `methods`."""
     ordered = sorted((run for run in runs if len(run.returns)), key=lambda run: (run.task, run.method, run.seed))
     order = in_order(run.method for run in ordered)
-    every = thinned(len(ordered))
-    tasks = [_task(name, list(mine), order, every) for name, mine in groupby(ordered, key=lambda run: run.task)]
+    tasks = [_task(name, list(mine), order) for name, mine in groupby(ordered, key=lambda run: run.task)]
     _pack_heat(tasks)
     known = {axis for task in tasks for kinds in task["curves"].values() for axes in kinds.values() for axis in axes}
     looks = [dict(zip(("name", "colour", "dash"), (name, *look(k)), strict=True)) for k, name in enumerate(order)]
@@ -83,7 +81,7 @@ def films(folder: Path, runs: Sequence[Run]) -> list[dict[str, str]]:
     return found
 
 
-def _task(name: str, mine: list[Run], order: list[str], every: int) -> dict[str, Any]:
+def _task(name: str, mine: list[Run], order: list[str]) -> dict[str, Any]:
     by_method = {order.index(method): list(same) for method, same in groupby(mine, key=lambda run: run.method)}
     drawn = {k: next((run for run in same if run.maps), None) for k, same in by_method.items()}
     actors = {actor for run in mine for actor in run.episodes.actors}
@@ -95,7 +93,7 @@ def _task(name: str, mine: list[Run], order: list[str], every: int) -> dict[str,
         "samples": SAMPLES,
         "seeds": max(map(len, by_method.values())),
         "fewest": min(map(len, by_method.values())),
-        "curves": {k: curves(same, SAMPLES, every) for k, same in by_method.items()},
+        "curves": {k: curves(same) for k, same in by_method.items()},
         "choices": {k: found for k, same in by_method.items() if (found := choices(same))},
         "heat": {k: run for k, run in drawn.items() if run is not None},
     }
@@ -104,9 +102,10 @@ def _task(name: str, mine: list[Run], order: list[str], every: int) -> dict[str,
 def _pack_heat(tasks: list[dict[str, Any]]) -> None:
     """Replace the runs under `heat` by what the page draws of them."""
     places = [(task, k) for task in tasks for k in task["heat"]]
-    runs: list[Run] = [task["heat"][k] for task, k in places]
-    maps: list[State] = [run.maps for run in runs if run.maps is not None]
-    for (task, k), run, packed in zip(places, runs, packed_within(maps), strict=True):
+    snapshots = max(2, min(12, _MAP_SNAPSHOTS // max(1, len(places))))
+    for task, k in places:
+        run = task["heat"][k]
+        packed = pack(run.maps, snapshots)
         task["heat"][k] = packed | described(packed, run)
 
 
@@ -121,8 +120,9 @@ def described(packed: dict[str, Any], run: Run) -> dict[str, Any]:
         for d, value in enumerate(median)
         if d not in packed["dimensions"] and value is not None
     )
-    completed = "singular" in packed
-    chosen = "that change Q̂ most" if completed else "that correlate most with the return"
-    slice_ = f" Q̂ and its uncertainty are a slice at the median of the others ({others})." if completed else ""
-    words += f": of {len(median)} numbers the two {chosen}. Visits and observed returns count all states.{slice_}"
+    slice_ = ""
+    if "singular" in packed:
+        slice_ = f" Q̂ and its uncertainty are a slice at the median of the others ({others})."
+    words += f": of {len(median)} numbers the two that correlate most with the return."
+    words += f" Visits and observed returns count all states.{slice_}"
     return {"seed": run.seed, "names": names, "words": words}

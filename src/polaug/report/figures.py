@@ -28,7 +28,7 @@ _SHADES: dict[str, str | Colormap] = {
     "visits": LinearSegmentedColormap.from_list("visits", VISITS),
     "uncertainty": "viridis",
 }
-_STYLE: Any = {
+STYLE: Any = {
     "font.size": 8, "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.6, "pdf.fonttype": 42,
     "axes.titlesize": 9, "legend.frameon": False, "xtick.major.width": 0.6, "ytick.major.width": 0.6,
     "savefig.dpi": 200,
@@ -41,7 +41,7 @@ def write_figures(runs: Sequence[Run], folder: Path) -> list[Path]:
     order = in_order(run.method for run in runs)
     ordered = sorted(runs, key=lambda run: (run.task, order.index(run.method), run.seed))
     written: list[Path] = []
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         for task, mine in groupby(ordered, key=lambda run: run.task):
             same = list(mine)
             curves, maps = _stems(folder, task)

@@ -1,9 +1,7 @@
 """Runs of one method on one task brought to common points: by steps, by episodes or by seconds of training.
 
 Training returns are averaged over the episodes that end between two points; evaluations are taken as they are where
-all runs share their steps, and interpolated otherwise. By steps and by episodes all runs count at every point: curves
-end with the shortest. By seconds those count that are under way, as long as they are more than half: one slow run must
-not leave a dot of all others.
+all runs share their steps, and interpolated otherwise. All runs count at every point: a curve ends with the shortest.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Grid:
-    """Values (seeds, points) at x (points,), NaN where a run isn't under way; in training the guide's share."""
+    """Values (seeds, points) at x (points,); in training the guide's share."""
 
     x: Array
     values: Array
@@ -36,13 +34,14 @@ class Grid:
 
 def training(runs: Sequence[Run], axis: str, points: int = POINTS) -> Grid | None:
     """Returns of training episodes; None if a run has no episode or no clock, or nothing in common with another."""
-    places = [_episode_places(run, axis) for run in runs]
+    places = [
+        np.arange(1.0, len(run.steps) + 1) if axis == "episodes" else _places(run, run.steps, axis) for run in runs
+    ]
     if any(place is None or not len(place) for place in places):
         return None
     found = [place for place in places if place is not None]
-    ends, needed = [float(place[-1]) for place in found], _needed(runs, axis)
-    end = sorted(ends)[-needed]
-    count = min(points, sorted(int(np.searchsorted(place, end, "right")) for place in found)[-needed])
+    end = min(float(place[-1]) for place in found)
+    count = min(points, *(int(np.searchsorted(place, end, "right")) for place in found))
     if not count:  # one run was over before another's first episode
         return None
     edges = np.linspace(0.0, end, count + 1)
@@ -54,12 +53,11 @@ def training(runs: Sequence[Run], axis: str, points: int = POINTS) -> Grid | Non
         bins = np.clip(np.searchsorted(edges, place[there], "left") - 1, 0, count - 1)
         lengths = run.episodes.lengths[there].astype(float)
         led = np.array([actor != "agent" for actor in run.episodes.actors])[there]
-        over = edges[:-1] >= place[-1]
-        values.append(np.where(over, np.nan, _means(bins, run.returns[there], np.ones(len(bins)), count)))
-        shares.append(np.where(over, np.nan, _means(bins, led, lengths, count)))
-    table, share = np.array(values), np.array(shares)
-    enough = np.isfinite(table).sum(axis=0) >= needed  # before a run's first episode there is nothing to average
-    return Grid(edges[1:][enough], table[:, enough], np.nanmean(share[:, enough], axis=0))
+        values.append(_means(bins, run.returns[there], np.ones(len(bins)), count))
+        shares.append(_means(bins, led, lengths, count))
+    table = np.array(values)
+    known = np.isfinite(table).all(axis=0)  # before a run's first episode there is nothing to average
+    return Grid(edges[1:][known], table[:, known], np.mean(shares, axis=0)[known])
 
 
 def evaluations(runs: Sequence[Run], axis: str, points: int = POINTS) -> Grid | None:
@@ -76,28 +74,10 @@ def evaluations(runs: Sequence[Run], axis: str, points: int = POINTS) -> Grid | 
     if any(place is None for place in places):
         return None
     known = [place for place in places if place is not None]
-    starts, ends = ([float(place[at]) for place in known] for at in (0, -1))
-    needed = _needed(runs, axis)
-    start, end = sorted(starts)[needed - 1], sorted(ends)[-needed]
+    start, end = max(float(place[0]) for place in known), min(float(place[-1]) for place in known)
     count = min(points, *(len(place) for place in known))
     x = np.linspace(start, end, count) if end > start else np.array([max(start, end)])
-    values = np.array([np.interp(x, place, table.means) for place, table in zip(known, found, strict=True)])
-    under_way = np.array([(place[0] <= x) & (x <= place[-1]) for place in known])
-    enough = under_way.sum(axis=0) >= needed
-    if not enough.any():  # nothing in common: one point, each run as it was nearest to it
-        return Grid(x[-1:], values[:, -1:])
-    return Grid(x[enough], np.where(under_way, values, np.nan)[:, enough])
-
-
-def _needed(runs: Sequence[Run], axis: str) -> int:
-    """How many runs must still be active at a point."""
-    return len(runs) // 2 + 1 if axis == "seconds" else len(runs)
-
-
-def _episode_places(run: Run, axis: str) -> Array | None:
-    if axis == "episodes":
-        return np.arange(1.0, len(run.steps) + 1)
-    return _places(run, run.steps, axis)
+    return Grid(x, np.array([np.interp(x, place, table.means) for place, table in zip(known, found, strict=True)]))
 
 
 def _places(run: Run, steps: NDArray[Any], axis: str) -> Array | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,43 +16,29 @@ from numpy.typing import NDArray
 from polaug.report.labels import short
 from polaug.state import State
 
-LEVELS = ((12, 1), (8, 1), (6, 1), (6, 2), (4, 2))
-"""Snapshots, and cells merged along each side: what is tried in turn until all maps fit into the page."""
-BUDGET = 3_000_000
-"""Characters of all maps of a page."""
 _MOST_ACTIONS = 255  # that fit into a byte
 
 
-def packed_within(found: Sequence[State], budget: int = BUDGET) -> list[dict[str, Any]]:
-    """All maps at the best level that keeps the page small."""
-    packed: list[dict[str, Any]] = []
-    for snapshots, merged in LEVELS:
-        packed = [pack(maps, snapshots, merged) for maps in found]
-        if sum(len(layer["data"]) for each in packed for layer in each["layers"].values()) <= budget:
-            break
-    return packed
-
-
-def pack(maps: State, snapshots: int = 12, merged: int = 1) -> dict[str, Any]:
-    """One run's maps."""
+def pack(maps: State, snapshots: int = 12) -> dict[str, Any]:
+    """One run's maps, at so many of its snapshots."""
     total = len(maps["steps"])
     times = np.unique(np.linspace(0, total - 1, min(snapshots, total)).round().astype(int))
-    layers: dict[str, Any] = {"visits": _counts(maps["visits"][times], merged)}
+    layers: dict[str, Any] = {"visits": _counts(maps["visits"][times])}
     # Q̃ and Q̂ share their colours, so that they can be compared; Q̂'s early optimism would wash out what came later.
     both = [maps["observed"][times], *([maps["completed"][times[-1:]]] if "completed" in maps else [])]
     for name in ("observed", "completed", "uncertainty"):
         if name in maps:
             cells = maps[name][times]
-            layers[name] = _bytes(cells, merged, *((0.0, 1.0) if name == "uncertainty" else _span(both)))
+            layers[name] = _bytes(cells, *((0.0, 1.0) if name == "uncertainty" else _span(both)))
     if "choice" in maps and maps["choice"].max() < _MOST_ACTIONS:
-        layers["choice"] = _indices(maps["choice"][times], merged)
+        layers["choice"] = _indices(maps["choice"][times])
     edges = maps["edges"]
     result: dict[str, Any] = {
         "steps": maps["steps"][times].tolist(),
         "dimensions": maps["dimensions"].tolist(),
         "median": short(maps["median"]) if "median" in maps else [],
         "x": short(edges[0, [0, -1]]), "y": short(edges[1, [0, -1]]),
-        "cells": maps["visits"].shape[1] // merged, "layers": layers,
+        "cells": maps["visits"].shape[1], "layers": layers,
     }  # fmt: skip
     if "singular_values" in maps:
         values = maps["singular_values"]
@@ -74,24 +59,23 @@ def effective_rank(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(total[:, 0] > 0, np.exp(-(shares * logs).sum(axis=1)), np.nan)
 
 
-def _counts(visits: NDArray[Any], merged: int) -> dict[str, Any]:
-    t, g = len(visits), visits.shape[1] // merged
-    sums = visits.reshape(t, g, merged, g, merged).sum(axis=(2, 4)).transpose(0, 2, 1)
-    return {"kind": "counts", "low": 0, "high": int(sums.max()), "data": _text(sums.astype("<u4"))}
+def _counts(visits: NDArray[Any]) -> dict[str, Any]:
+    turned = visits.transpose(0, 2, 1).astype("<u4")
+    return {"kind": "counts", "low": 0, "high": int(visits.max()), "data": _text(turned)}
 
 
-def _bytes(cells: NDArray[Any], merged: int, start: float, stop: float) -> dict[str, Any]:
+def _bytes(cells: NDArray[Any], start: float, stop: float) -> dict[str, Any]:
     """Levels from the least to the greatest value; colours go from `start` to `stop`."""
     low, high = _span([cells])
-    part = cells[:, ::merged, ::merged].transpose(0, 2, 1).astype(np.float64)
+    part = cells.transpose(0, 2, 1).astype(np.float64)
     levels = np.where(np.isfinite(part), np.round(1.0 + 254.0 * (np.nan_to_num(part) - low) / (high - low)), 0.0)
     ends = {"low": low, "high": high, "from": start, "to": stop}
     return {"kind": "bytes", "data": _text(levels.astype(np.uint8))} | {k: short(end, 6) for k, end in ends.items()}
 
 
-def _indices(cells: NDArray[Any], merged: int) -> dict[str, Any]:
+def _indices(cells: NDArray[Any]) -> dict[str, Any]:
     """Numbers of actions, one more than they are: 0 is "not known"."""
-    part = cells[:, ::merged, ::merged].transpose(0, 2, 1)
+    part = cells.transpose(0, 2, 1)
     highest = max(1, int(cells.max()))
     return {"kind": "indices", "low": 0, "high": highest, "from": -0.5, "to": highest + 0.5,
             "data": _text((part + 1).astype(np.uint8))}  # fmt: skip

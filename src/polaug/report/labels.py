@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -15,16 +14,8 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7
 """Okabe and Ito's palette for colour-blind readers, with grey in place of black for dark pages."""
 DASHES = ("solid", "dash", "dot", "dashdot")
 """Lines differ in their dashes too, for print and for more than seven methods."""
-MEMBERS = {
-    "model": "#DDCC77",
-    "policy_search": "#7A7AC0",
-    "aggregation": "#8C9A3B",
-    "tabular": "#882255",
-    "deep_q": "#AA4499",
-}
-"""Arms of the default explorer, each with one colour wherever it is drawn, and none with a method's."""
-OTHERS = ("#A07855", "#5E8C8C", "#B0A0C8", "#6B4E71")
-"""Other arms."""
+ARMS = ("#DDCC77", "#7A7AC0", "#8C9A3B", "#882255", "#AA4499", "#A07855", "#5E8C8C", "#B0A0C8", "#6B4E71")
+"""Colours of an explorer's arms; none is a method's."""
 VISITS = ("#D1E6F1", "#00324F")
 """From one visit to most of them."""
 
@@ -51,8 +42,7 @@ def dimension_name(run: Run, place: int) -> str:
 
 def member_colours(names: Iterable[str]) -> list[str]:
     """The colour of each arm."""
-    spare = cycle(OTHERS)
-    return [MEMBERS.get(name) or next(spare) for name in names]
+    return [ARMS[k % len(ARMS)] for k, _ in enumerate(names)]
 
 
 def look(k: int) -> tuple[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import math
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
@@ -20,15 +19,14 @@ from markupsafe import Markup
 import polaug
 from polaug.errors import invalid
 from polaug.report.data import embedded, films, page_data
-from polaug.report.figures import check_figure_files, write_figures
-from polaug.report.tables import estimated, explored_table, headline_table, headlines
+from polaug.report.tables import explored_table, headline_table, headlines
 from polaug.report.tables import settings_table as settings
 from polaug.state import safe_write
 from polaug.study.folder import check_inside, check_ours
 from polaug.study.levels import KEEP_STEPS, KEEP_TOLERANCE
 from polaug.study.results import Run, find_runs
 from polaug.study.statistics import LEAST_RUNS
-from polaug.study.summary import Headline, headline
+from polaug.study.summary import Headline
 from polaug.study.wording import counted, number, seen
 
 SCRIPTS = ("core.js", "curves.js", "overall.js", "spectrum.js", "heat.js", "wire.js", "main.js")
@@ -64,6 +62,8 @@ def write_report(
     drawings = Path(folder) / "figures"
     check_ours(path)
     if figures:
+        from polaug.report.figures import check_figure_files, write_figures  # matplotlib is slow to load
+
         check_inside(drawings, Path(folder))
         check_figure_files(runs, drawings)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -87,8 +87,9 @@ def page(runs: Sequence[Run], title: str | None = None, shown: Sequence[Mapping[
     plotly, script = asset("vendor/plotly-cartesian.min.js"), Markup("\n").join(asset(f"assets/{n}") for n in SCRIPTS)
     return render(
         "report.html", title=title or _title(runs, order), subtitle=_subtitle(runs, data), data=data, tasks=tasks,
-        words=[*_words(runs, rows), *(fault for run in runs for fault in run.faults)], listed=_LISTED,
-        read=_read(rows), films=shown, trained=bool(rows),
+        words=[*seen(rows), *(fault for run in runs for fault in run.faults)], listed=_LISTED,
+        keep_steps=f"{KEEP_STEPS:,}", tolerance=f"{100 * KEEP_TOLERANCE:.0f} %", fewest=LEAST_RUNS,
+        films=shown, trained=bool(rows),
         axes={name: "time" if name == "seconds" else name for name in data["axes"]},
         several=any(task["seeds"] > 1 for task in data["tasks"]), policy=_policy(plotly, script),
         style=asset("assets/page.css") + swatches(data["methods"]), plotly=plotly, script=script,
@@ -113,40 +114,6 @@ def _task(task: dict[str, Any], order: Sequence[str], runs: Sequence[Run], rows:
         "completed": bool(completed),
         "settings": settings(runs, order),
     }
-
-
-def _read(rows: Sequence[Headline]) -> dict[str, Any]:
-    """Which columns and spreads the page explains."""
-    goals = [row.threshold for row in rows if row.threshold is not None]
-    chances = [row for row in rows if row.improvement]
-    spreads = {row.spread for row in rows}
-    few = f"Range of the runs. A 95 % interval needs {LEAST_RUNS} runs"
-    mixed = f"95 % interval, or the range if there are fewer than {LEAST_RUNS} runs"
-    return {
-        "goal": bool(goals),
-        "several": any(row.seeds > 1 for row in rows),
-        "speed": bool(goals) and bool(chances),
-        "chance": any(estimated([row]) for row in rows),
-        "pairs": any(math.isnan(found.low) for row in rows for found in row.improvement.values()),
-        "spreads": ""
-        if spreads <= {"none"}
-        else few
-        if "interval" not in spreads
-        else mixed
-        if "range" in spreads
-        else "95 % interval",
-        "zero": any(goal == 0 for goal in goals),
-        "steps": f"{KEEP_STEPS:,}",
-        "tolerance": f"{100 * KEEP_TOLERANCE:.0f} %",
-        "fewest": LEAST_RUNS,
-    }
-
-
-def _words(runs: Sequence[Run], rows: Sequence[Headline]) -> list[str]:
-    """What was seen: a few sentences on one task, the clearest on each of several."""
-    told = [run for run in runs if run.evaluations is None or len(run.evaluations.means)]
-    alone = any(run.evaluations is None for run in told)
-    return seen(headline(told) if alone else rows, None if len({row.task for row in rows}) == 1 else 1)
 
 
 def _title(runs: Sequence[Run], order: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""The tables of the page as rows of cells, and the headline as plain rows for the download."""
+"""The tables of the page as rows of cells."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polaug.study.results import Run
-from polaug.study.summary import UNKNOWN, Headline, headline, reference
+from polaug.study.summary import Headline, headline, reference
 from polaug.study.wording import UNCLEAR, keeping, number, ratio
 
 Line = list[tuple[str, str]]
@@ -46,35 +46,15 @@ def headlines(runs: Sequence[Run]) -> list[Headline]:
     return headline(trained) if trained else []
 
 
-def headline_rows(headlines: Sequence[Headline]) -> list[list[Any]]:
-    """The headline as a table for machines, one row for each comparison with a baseline."""
-    head = [
-        "task", "method", "seeds", "steps_to_threshold", "low", "high", "share_never", "kept", "judged",
-        "watched_least", "watched_most", "spread", "final_iqm", "final_low", "final_high", "first_episodes",
-        "first_iqm", "first_low", "first_high", "baseline", "speed_up", "speed_up_low", "speed_up_high",
-        "improvement", "improvement_low", "improvement_high",
-    ]  # fmt: skip
-    rows: list[list[Any]] = [head]
-    for row in headlines:
-        start = [row.task, row.method, row.seeds, *row.steps_to_threshold, row.share_never, row.kept, row.judged,
-                 *row.watched, row.spread, *row.final, row.first_episodes, row.first_100,
-                 *row.first_interval]  # fmt: skip
-        for baseline in _baselines(row) or [""]:
-            compared = [table.get(baseline) or UNKNOWN for table in (row.speed_ups, row.improvement)]
-            rows.append([_written(value) for value in (*start, baseline, *compared[0], *compared[1])])
-    return rows
-
-
 def headline_table(rows: Sequence[Headline], order: Sequence[str]) -> Table:
     """One task's methods, without empty columns."""
     lone, goal = all(row.seeds == 1 for row in rows), rows[0].threshold is not None
-    compared, chances = any(_baselines(row) for row in rows), estimated(rows)
-    better = "chance to be better" if chances else "pairs that end higher"
+    compared = any(_baselines(row) for row in rows)
     heads = ["method"]
     if goal:
         heads += ["steps to threshold", *([] if lone else ["never solved"]), "kept"]
     if compared:
-        heads.append(f"against: {'speed-up · ' if goal else ''}{better}")
+        heads.append(f"against: {'speed-up · ' if goal else ''}chance to be better")
     heads += ["final return", f"first {rows[0].first_episodes} episodes", "seeds"]
     body = []
     for row in sorted(rows, key=lambda row: order.index(row.method)):
@@ -83,28 +63,18 @@ def headline_table(rows: Sequence[Headline], order: Sequence[str]) -> Table:
             never = row.share_never
             cells.append(_interval(row.steps_to_threshold, beyond="not reached"))
             cells += [] if lone else [_text("–" if never is None else f"{100 * never:.0f} %", never)]
-            cells.append(Cell([_kept(row, lone)], row.kept))
+            cells.append(Cell([_kept(row)], row.kept))
         if compared:
-            cells.append(_comparisons(row, chances))
+            cells.append(_comparisons(row))
         cells += [_interval(row.final), _interval((row.first_100, *row.first_interval)), _text(str(row.seeds))]
         body.append(Row(order.index(row.method), cells))
     return Table(heads, body)
 
 
-def estimated(rows: Sequence[Headline]) -> bool:
-    """Whether any of these has enough runs for a probability to be better."""
-    return any(not math.isnan(found.low) for row in rows for found in row.improvement.values())
-
-
-def _kept(row: Headline, lone: bool) -> Line:
+def _kept(row: Headline) -> Line:
     if row.kept is None:
-        return [("", keeping(row))]
-    over = ("range", f"over {' to '.join(dict.fromkeys(map(number, row.watched)))} steps")
-    if lone:
-        return [("", {0.0: "no", 1.0: "yes"}.get(row.kept, "–")), over]
-    if row.judged != row.reached:  # a bare "2 of 2" beside "3 of 3 solved" reads as a mistake
-        return [("", f"{row.keepers} of the {row.judged} that ran on"), over]
-    return [("", keeping(row)), over]
+        return [("", "–")]
+    return [("", keeping(row)), ("range", f"over {' to '.join(dict.fromkeys(map(number, row.watched)))} steps")]
 
 
 def _baselines(row: Headline) -> list[str]:
@@ -113,33 +83,25 @@ def _baselines(row: Headline) -> list[str]:
     return sorted({**row.speed_ups, **row.improvement}, key=lambda name: (name != own, name))
 
 
-def _comparisons(row: Headline, chances: bool) -> Cell:
+def _comparisons(row: Headline) -> Cell:
     """A line for each baseline; sorted by the first speed-up."""
     names = _baselines(row)
     faster = row.speed_ups.get(names[0]) if names else None
-    lines: list[Line] = [[("", f"{name}:"), *_against(row, name, chances)] for name in names]
+    lines: list[Line] = [[("", f"{name}:"), *_against(row, name)] for name in names]
     return Cell(lines or [[("", "–")]], None if faster is None else _finite(faster[0]))
 
 
-def _against(row: Headline, name: str, chances: bool) -> Line:
-    """Speed-up and chance to be better; if the column is of `chances`, a share of pairs is called that."""
+def _against(row: Headline, name: str) -> Line:
+    """Speed-up, and where there are enough runs the chance to be better."""
     parts: list[Line] = []
     if (faster := row.speed_ups.get(name)) is not None:
-        words = ratio(faster)
-        if words in ("–", UNCLEAR):
-            lone = {math.inf: "only this one solved it", 0.0: "only that one solved it"} if row.seeds == 1 else {}
-            parts.append([("", "neither solved it" if words == "–" else lone.get(faster.value, UNCLEAR))])
-        else:
-            bounded = 0.0 < faster.value < math.inf  # otherwise the ratio itself is the bound
-            parts.append([("b", words.split(" [")[0]), *(_range(faster.low, faster.high) if bounded else [])])
-    if (better := row.improvement.get(name)) is not None:
+        bounded = 0.0 < faster.value < math.inf  # otherwise the ratio itself is the bound
+        parts.append([("b", ratio(faster).split(" [")[0]), *(_range(faster.low, faster.high) if bounded else [])])
+    if (better := row.improvement.get(name)) is not None and not math.isnan(better.low):
         value, low, high = (round(100 * each, 0) for each in better)
-        if math.isnan(low):  # a share of pairs, no probability
-            parts.append([("", f"{value:.0f} %{' of pairs' if chances else ''}")])
-        else:
-            parts.append([("b", f"{value:.0f} %"), *_range(low, high)])
+        parts.append([("b", f"{value:.0f} %"), *_range(low, high)])
     between: Line = [("", "·")]
-    return [piece for k, part in enumerate(parts) for piece in (between if k else []) + part]
+    return [piece for k, part in enumerate(parts) for piece in (between if k else []) + part] or [("", UNCLEAR)]
 
 
 # -- explorers alone --------------------------------------------------------------------------------------------------
@@ -243,8 +205,3 @@ def _range(low: float, high: float) -> Line:
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def _written(value: Any) -> Any:
-    """As the download has it: unknown is empty, beyond the budget "inf"."""
-    return value if not isinstance(value, float) or math.isfinite(value) else None if math.isnan(value) else str(value)

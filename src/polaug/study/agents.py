@@ -15,7 +15,6 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import gymnasium as gym
@@ -36,21 +35,17 @@ from polaug.state import load_state, save_state
 from polaug.streams import subseed, subseeds
 from polaug.study.folder import NORMALIZATION, POLICY, RunFolder
 from polaug.study.methods import ALGORITHMS, Method
-from polaug.study.tasks import Task
+from polaug.study.tasks import Task, longest
 
 
 class Tape(VecEnvWrapper):
-    """Keeps the environments' last observations and rewards, before normalisation and bonus.
-
-    It counts the seconds that this takes.
-    """
+    """Keeps the environments' last observations and rewards, before normalisation and bonus."""
 
     observations: Any  # before the step
     actions: NDArray[Any]
     rewards: NDArray[np.float32]
     dones: NDArray[np.bool_]
     infos: list[dict[str, Any]]
-    seconds: float = 0.0
 
     def reset(self) -> Any:
         """As the environments'."""
@@ -65,11 +60,9 @@ class Tape(VecEnvWrapper):
     def step_wait(self) -> Any:
         """As the environments'."""
         result = self.venv.step_wait()
-        began = perf_counter()
         self.observations = self._next
         self._next, rewards, self.dones, self.infos = result
         self.rewards = rewards.copy()  # a bonus is added to what the agent sees, in place
-        self.seconds += perf_counter() - began
         return result
 
 
@@ -131,10 +124,6 @@ def constructed(settings: Mapping[str, Any], env: Any) -> dict[str, Any]:
     return result
 
 
-LONGEST = 1_000
-"""Steps of an evaluation where an environment names no limit: a deterministic agent may go in circles."""
-
-
 class Evaluator:
     """Environments that play one episode each at the same time, so that the network is asked once a step for all.
 
@@ -167,14 +156,13 @@ class Evaluator:
 
 
 def _played(model: BaseAlgorithm, envs: list[gym.Env[Any, Any]], seeds: list[int]) -> NDArray[np.float64]:
-    n, spec = len(envs), envs[0].spec
-    longest = (spec and spec.max_episode_steps) or LONGEST
+    n = len(envs)
     normalizer = model.get_vec_normalize_env()
     observations = [env.reset(seed=seed)[0] for env, seed in zip(envs, seeds, strict=True)]
     returns, alive = np.zeros(n), np.ones(n, np.bool_)
     state: tuple[NDArray[Any], ...] | None = None
     starts = np.ones(n, np.bool_)
-    for _ in range(longest):
+    for _ in range(longest(envs[0].spec)):
         if not alive.any():
             break
         # Ended ones stay in the batch: its shape, and with it the last bit of the network's answer, never changes.

@@ -92,7 +92,7 @@ def drive(
     """`explore` for an environment and an explorer that exist already; the environment stays open."""
     # The environment must not draw the same numbers as the explorer, so its seed is another one.
     env_seed = subseed(seed, "environment")
-    start, thinking, drawing, step = clock(), 0.0, 0.0, 0
+    start, thinking, step = clock(), 0.0, 0
     done: list[Episode] = []
     choices: list[str] = []
     maps = MapRecorder.of(env.observation_space, env.action_space)
@@ -106,32 +106,32 @@ def drive(
             actions = explorer.act(batch_of_one(observation))
             thinking += clock() - before
             following, reward, terminated, truncated, _ = env.step(_member(actions[0]))
-            transition = Transitions(
-                batch_of_one(observation), actions, np.array([float(reward)]), batch_of_one(following),
-                np.array([bool(terminated)]), np.array([bool(truncated)]),
-            )  # fmt: skip
             before = clock()
-            explorer.observe(transition)
+            explorer.observe(single(observation, actions[0], reward, following, terminated, truncated))
             thinking += clock() - before
+            ended = bool(terminated or truncated)
             if maps is not None:
-                before = clock()
-                maps.observe(transition.observations, actions, transition.rewards, [bool(terminated or truncated)])
-                drawing += clock() - before
+                maps.observe(batch_of_one(observation), actions, [float(reward)], [ended])
             total, length = total + float(reward), length + 1
-            observation, ended = following, bool(terminated or truncated)
+            observation = following
         step += length
         done.append(Episode(number, step, total, length, "explorer"))
         if isinstance(explorer, PortfolioExplorer):
             choices += explorer.played.values()
         if maps is not None:
-            before = clock()
             maps.snapshot(step, explorer)
-            drawing += clock() - before
         if progress is not None:
             progress(done[-1])
-    seconds = clock() - start - drawing  # maps are for the reader, not part of the method
-    drawn = None if maps is None else maps.state()
+    seconds, drawn = clock() - start, None if maps is None else maps.state()
     return Exploration(tuple(done), explorer, seconds, thinking, drawn, tuple(choices))
+
+
+def single(before: Any, action: Any, reward: Any, after: Any, terminated: bool, truncated: bool) -> Transitions:
+    """One step of one environment as explorers take it."""
+    return Transitions(
+        batch_of_one(before), np.asarray(action)[None], np.array([float(reward)]), batch_of_one(after),
+        np.array([bool(terminated)]), np.array([bool(truncated)]),
+    )  # fmt: skip
 
 
 def batch_of_one(observation: Any) -> Any:

@@ -72,6 +72,8 @@ def locked(folder: Path) -> FileLock:
         lock.acquire(timeout=0)
     except Timeout as fault:
         raise TakenError(f"out: another process is writing {folder}. Wait for it, or choose another folder.") from fault
+    except PermissionError:
+        raise
     except OSError:  # a file system without locks
         pass
     return lock

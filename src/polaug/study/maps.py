@@ -1,8 +1,8 @@
 """Visits, observed returns and Q̂ of a run on a grid over two dimensions of the observations, during training.
 
-Of more than two dimensions those two are drawn that move Q̂ most at the first look, or, without Q̂, those that correlate
-most with the return; Q̂ is then a slice through the median of the states seen. Everything is bounded: states beyond a
-number are thinned evenly, and so are snapshots. Nothing here is random.
+Of more than two dimensions those two are drawn that correlate most with the return at the first look; Q̂ is then a slice
+through the median of the states seen. Everything is bounded: states beyond a number are thinned evenly, and so are
+snapshots. Nothing here is random.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ROWS = 100_000
 """The most states that are kept."""
 _WIDEST = 64  # numbers in an observation: beyond that two of them say nothing
 _LONGEST = 20_000  # steps after which an episode under way is settled without waiting for its end
-_SAMPLE = 256  # states seen, for singular values; every second one for the influence of dimensions
+_SAMPLE = 256  # states seen, for singular values
 _CHUNK = 512  # states that an explorer is asked for at once: more are slower, since they leave the cache
 
 Array = NDArray[np.float64]
@@ -135,9 +135,7 @@ class MapRecorder:
         if values is not None:
             made.singular_values = np.asarray(np.linalg.svd(values, compute_uv=False), dtype=np.float64)
         if self._pair is None:
-            returns = numbers[:, 1]
-            influence = _correlations(states, returns) if values is None else self._changes(explorer, sample[::2])
-            self._pair = _most(influence)
+            self._pair = _most(_correlations(states, numbers[:, 1]))
         made.low, made.high = self._range(states, self._pair)
         edges = np.linspace(made.low, made.high, CELLS + 1, axis=1)
         centres = (edges[:, 1:] + edges[:, :-1]) / 2
@@ -167,17 +165,6 @@ class MapRecorder:
         sums = np.bincount(pairs, returns, minlength=total)
         means = np.where(counts > 0, sums / np.maximum(counts, 1), -np.inf).reshape(-1, n).max(axis=1)
         return np.where(np.isfinite(means), means, np.nan)
-
-    def _changes(self, explorer: Explorer, sample: NDArray[np.float32]) -> Array:
-        """How much Q̂ changes (d,) when one dimension takes its values from other states."""
-        before, order = self._asked(explorer.q_values, sample), np.random.default_rng(0).permutation(len(sample))
-        changes = np.zeros(self._size)
-        for d in range(self._size):
-            mixed = sample.copy()
-            mixed[:, d] = sample[order, d]
-            after = self._asked(explorer.q_values, mixed)
-            changes[d] = 0.0 if after is None or before is None else np.abs(after - before).mean()
-        return changes
 
     def _asked(self, question: Callable[[Any], Array | None], states: NDArray[Any]) -> Array | None:
         """The explorer's answer (n, ...) for states (n, d), a chunk at a time; None if it has none."""

@@ -23,7 +23,7 @@ from gymnasium import spaces
 
 from polaug.config import Augmentation
 from polaug.errors import InvalidInputError, PolaugError, UnsupportedSpaceError, invalid, unknown
-from polaug.explorers import ALIASES, make_explorer
+from polaug.explorers import ALIASES, Explorer, make_explorer
 from polaug.explorers import METHODS as EXPLORERS
 from polaug.study.tasks import Task
 
@@ -270,11 +270,9 @@ def check_fit(found: Method, task: Task) -> None:
         if explorer is None:
             explorer, options = found.augmentation.explorer, dict(found.augmentation.explorer_options)
         if isinstance(explorer, str):
-            make_explorer(explorer, env.observation_space, env.action_space, seed=0, **options)
+            built(f"method: {found.name}", explorer, task, env, **options)
         if found.augmentation.transfer not in ("auto", "as_published"):
             _check_transfer(found)
-    except UnsupportedSpaceError as fault:
-        raise unseen(f"method: {found.name}", task, fault) from fault
     except InvalidInputError:
         raise
     except PolaugError as fault:
@@ -304,14 +302,18 @@ def _check_sight(found: Method, task: Task, space: spaces.Space[Any]) -> None:
         )
 
 
-def unseen(who: str, task: Task, fault: UnsupportedSpaceError) -> UnsupportedSpaceError:
-    """The error of a space that cannot be seen, for the command line: it names the task and a page of the docs."""
-    rule, other, _ = str(fault).partition(". Instead, ")
-    if not (other and rule.startswith("observation_space: ")):
-        return fault if task.name in rule else UnsupportedSpaceError(f"{who} does not fit {task.name} ({fault})")
-    remedy = f"Wrap the environment so that it shows a few numbers, or pass a function in Python: {OWN_FEATURES}."
-    rule = rule.removeprefix("observation_space: ")
-    return UnsupportedSpaceError(f"{who} cannot see the observations of {task.name}: they {rule}. {remedy}")
+def built(who: str, explorer: str, task: Task, env: Any, **options: Any) -> Explorer:
+    """The explorer on `env`. The error of a space that it cannot see names `who`, the task and a page of the docs."""
+    try:
+        return make_explorer(explorer, env.observation_space, env.action_space, seed=0, **options)
+    except UnsupportedSpaceError as fault:
+        rule, other, _ = str(fault).partition(". Instead, ")
+        if not (other and rule.startswith("observation_space: ")):
+            raise UnsupportedSpaceError(f"{who} does not fit {task.name} ({fault})") from fault
+        remedy = f"Wrap the environment so that it shows a few numbers, or pass a function in Python: {OWN_FEATURES}."
+        rule = rule.removeprefix("observation_space: ")
+        told = f"{who} cannot see the observations of {task.name}: they {rule}. {remedy}"
+        raise UnsupportedSpaceError(told) from fault
 
 
 def _check_transfer(found: Method) -> None:

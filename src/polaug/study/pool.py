@@ -1,4 +1,4 @@
-"""Worker processes on this machine: they share one import of torch, and take one cell after the other.
+"""Worker processes on this machine, one for each cell: they share one import of torch.
 
 Workers are found out when they die, and die themselves with their parent. One thread each, so that they don't fight.
 """
@@ -56,24 +56,16 @@ class Event:
     traceback: str = ""
 
 
-def run_cell(
-    study: Study,
-    cell: Cell,
-    out: Path,
-    begun: Callable[[], None] | None = None,
-    report: Callable[[Progress], None] | None = None,
-) -> Event:
+def run_cell(study: Study, cell: Cell, out: Path, report: Callable[[Progress], None]) -> Event:
     """Train one cell into its folder under `out`; what goes wrong is news, not an exception."""
     from polaug.study.train import train  # torch is imported here, in the worker
 
-    if begun is not None:
-        begun()
     until = time.monotonic() + _PATIENCE
     while True:
         try:
             train(cell.task, cell.method, seed=cell.seed, out=out, save_model=study.save_models, progress=report,
                   tensorboard=study.tensorboard, track=study.track,
-                  **study.budget)  # type: ignore[arg-type]  # fmt: skip
+                  **study.budget)  # fmt: skip
         except KeyboardInterrupt:
             raise
         except BaseException as fault:  # an environment may call sys.exit, too
@@ -85,20 +77,13 @@ def run_cell(
         return Event("done", cell)
 
 
-def _work(pipe: Connection, study: Study, out: Path) -> None:
+def _work(pipe: Connection, study: Study, cell: Cell, out: Path) -> None:
     """A worker's life."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
     parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_follow, args=(parent.sentinel,), daemon=True).start()
-    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        while True:
-            cell: Cell = pipe.recv()
-
-            def tell(progress: Progress | None = None, cell: Cell = cell) -> None:
-                pipe.send(Event("started" if progress is None else "progress", cell, progress))
-
-            pipe.send(run_cell(study, cell, out, tell, tell))
+    assert parent is not None
+    threading.Thread(target=_follow, args=(parent.sentinel,), daemon=True).start()
+    pipe.send(run_cell(study, cell, out, lambda progress: pipe.send(Event("progress", cell, progress))))
 
 
 def _follow(sentinel: int) -> None:
@@ -112,18 +97,9 @@ def _context() -> Any:
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["polaug.study.train"])
+    # The second is what torch loads with the first optimizer: a second in each worker. A name that is gone is ignored.
+    context.set_forkserver_preload(["polaug.study.train", "torch._dynamo"])
     return context
-
-
-class _Worker:
-    def __init__(self, context: Any, study: Study, out: Path) -> None:
-        self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_work, args=(theirs, study, out), daemon=True)
-        with _quiet_start():
-            self.process.start()
-        theirs.close()
-        self.cell: Cell | None = None
 
 
 @contextlib.contextmanager
@@ -146,65 +122,51 @@ def _quiet_start() -> Iterator[None]:
 
 
 class Pool:
-    """`workers` processes that train cells into folders under `out`."""
+    """Up to `workers` processes that train cells into folders under `out`."""
 
     def __init__(self, study: Study, out: Path, workers: int) -> None:
         self._study, self._out, self.size = study, out, workers
         self._context = _context()
-        self._workers: list[_Worker] = []
+        self._running: dict[Any, tuple[Any, Cell]] = {}  # process and cell by the pipe that its news come from
 
     @property
     def free(self) -> int:
         """How many cells may be submitted now."""
-        return self.size - sum(worker.cell is not None for worker in self._workers)
+        return self.size - len(self._running)
 
     def submit(self, cell: Cell) -> None:
-        """Give a cell to an idle worker, or to a new one."""
-        worker = next((worker for worker in self._workers if worker.cell is None), None)
-        if worker is None:
-            worker = _Worker(self._context, self._study, self._out)
-            self._workers.append(worker)
-        worker.cell = cell
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it died idle: `events` will see
-            worker.pipe.send(cell)
+        """Start a worker for a cell."""
+        pipe, theirs = self._context.Pipe(duplex=False)
+        process = self._context.Process(target=_work, args=(theirs, self._study, cell, self._out), daemon=True)
+        with _quiet_start():
+            process.start()
+        theirs.close()
+        self._running[pipe] = process, cell
 
     def events(self, timeout: float) -> Iterator[Event]:
         """News since the last call; waits up to `timeout` seconds for some."""
-        waiting: list[Any] = [worker.pipe for worker in self._workers]
-        ready = connection.wait([*waiting, *(worker.process.sentinel for worker in self._workers)], timeout)
-        for worker in list(self._workers):
-            if worker.pipe in ready or worker.process.sentinel in ready:
-                yield from self._read(worker)
-
-    def _read(self, worker: _Worker) -> Iterator[Event]:
-        try:
-            while worker.pipe.poll():
-                event: Event = worker.pipe.recv()
-                if event.kind in ("done", "failed"):
-                    worker.cell = None
-                yield event
-        except (EOFError, ConnectionResetError):
-            pass
-        else:
-            if worker.process.is_alive():
-                return
-        worker.process.join()
-        self._workers.remove(worker)
-        worker.pipe.close()
-        if worker.cell is not None:
-            yield Event("died", worker.cell, error=_cause(worker.process.exitcode))
+        ready: list[Any] = connection.wait(list(self._running), timeout)
+        for pipe in ready:
+            process, cell = self._running[pipe]
+            try:
+                event: Event = pipe.recv()
+            except (EOFError, OSError):  # its end of the pipe is closed
+                process.join()
+                event = Event("died", cell, error=_cause(process.exitcode))
+            if event.kind != "progress":
+                process.join()
+                self._running.pop(pipe)
+                pipe.close()
+            yield event
 
     def close(self) -> None:
         """End the workers at once."""
-        for worker in self._workers:
-            worker.process.terminate()
-        for worker in self._workers:
-            worker.process.join(2.0)
-            if worker.process.is_alive():
-                worker.process.kill()
-                worker.process.join()
-            worker.pipe.close()
-        self._workers.clear()
+        for process, _ in self._running.values():
+            process.kill()
+        for pipe, (process, _) in self._running.items():
+            process.join()
+            pipe.close()
+        self._running.clear()
 
 
 def _cause(code: int | None) -> str:

@@ -42,7 +42,7 @@ def remote_cell(study: Study, cell: Cell, version: str, board: Any = None) -> tu
             board.tell.remote(cell.key, progress)
 
     with tempfile.TemporaryDirectory() as folder:
-        event = run_cell(study, cell, Path(folder), report=report)
+        event = run_cell(study, cell, Path(folder), report)
         path = cell.path(Path(folder))
         files = {file.name: file.read_bytes() for file in sorted(path.iterdir())} if path.exists() else {}
     return replace(event, progress=last[0] if last else None), files

@@ -182,7 +182,7 @@ def _object(file: Path, numbers: tuple[str, ...]) -> dict[str, Any]:
 
 def _check_counts(path: Path, done: Mapping[str, Any], tables: Mapping[str, Table]) -> None:
     """As many rows as done.json says: a file may have been cut off between two of them."""
-    told = done.get("rows", {"episodes.csv": done.get("episodes")})  # older versions counted episodes alone
+    told = done.get("rows", {})
     if not isinstance(told, dict):
         raise _damaged(path / "done.json", StateError(f"rows is {told!r}, which is no count of each file"))
     for name in COLUMNS:

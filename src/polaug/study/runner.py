@@ -6,6 +6,7 @@ Run folders are the only memory. A cell with a done.json is finished, any other 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,10 +15,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from polaug.checks import choice, whole
 from polaug.errors import PolaugError, invalid
-from polaug.study.folder import finished, locked, write_failure
+from polaug.study.folder import finished, locked, read_config, write_failure
 from polaug.study.pool import Event, Pool, Progress
 from polaug.study.results import read_run
-from polaug.study.study import Cell, Study, enter, entry, run_settings
+from polaug.study.study import Cell, Study, run_settings
 
 if TYPE_CHECKING:
     from polaug.study.ray_backend import RayPool
@@ -30,15 +31,6 @@ _TICK = 0.5  # seconds between looks at the board
 
 
 @dataclass(frozen=True)
-class Failure:
-    """A cell without a result."""
-
-    cell: Cell
-    error: str
-    traceback: str
-
-
-@dataclass(frozen=True)
 class StudyOutcome:
     """How a study ended."""
 
@@ -46,7 +38,8 @@ class StudyOutcome:
     ran: tuple[Cell, ...]
     reused: tuple[Cell, ...]
     """Cells that an earlier session had finished."""
-    failures: tuple[Failure, ...]
+    failures: tuple[Event, ...]
+    """The last news of each cell without a result."""
     seconds: float
     skipped: tuple[tuple[str, str, str], ...] = field(default=())
 
@@ -73,24 +66,22 @@ def run_study(
     folder = Path(out)
     started = time.monotonic()
     with _claimed(folder):
-        content, cells = entry(study, folder), study.cells()
-        reused = [cell for cell in cells if _finished(study, cell, folder)]
+        _check_alike(study, folder)
+        cells = study.cells()
+        wanted = {cell.key: run_settings(cell.task, cell.method, cell.seed, **study.budget) for cell in cells}
+        reused = [cell for cell in cells if finished(cell.path(folder), wanted[cell.key])]
         for cell in reused:
             read_run(cell.path(folder))  # a damaged one is refused now, not when the others have run
         board = Board(cells, reused, workers)
-        failures: list[Failure] = []
-        if not board.waiting:
-            enter(content, folder)
-        else:
+        if board.waiting:
             pool = _pool(study, folder, board, backend, address)
             board.workers = pool.size  # a cluster may have fewer than were asked for, or more
             try:
-                enter(content, folder)  # after all checks, so that study.json lists only what will run
-                failures = _drive(pool, board, folder, progress)
+                _drive(pool, board, folder, progress)
             finally:
                 pool.close()
     ran = tuple(run.cell for run in board.done)
-    return StudyOutcome(folder, ran, tuple(reused), tuple(failures), time.monotonic() - started, study.skipped)
+    return StudyOutcome(folder, ran, tuple(reused), tuple(board.failed), time.monotonic() - started, study.skipped)
 
 
 def _pool(study: Study, out: Path, board: Board, backend: str, address: str | None) -> Pool | RayPool:
@@ -101,42 +92,37 @@ def _pool(study: Study, out: Path, board: Board, backend: str, address: str | No
     return Pool(study, out, min(board.workers, len(board.waiting)))
 
 
-def _drive(
-    pool: Pool | RayPool, board: Board, out: Path, watch: Callable[[Board, Event | None], None] | None
-) -> list[Failure]:
-    tries: dict[tuple[str, str, int], int] = {}
-    failures: list[Failure] = []
+def _drive(pool: Pool | RayPool, board: Board, out: Path, watch: Watcher | None) -> None:
+    def tell(event: Event | None) -> None:
+        if watch is not None:
+            watch(board, event)
+
     while board.waiting or board.running:
         while board.waiting and pool.free > 0:
             cell = board.start_next()
-            tries[cell.key] = tries.get(cell.key, 0) + 1
             pool.submit(cell)
+            tell(Event("started", cell))
         news = False
         for event in pool.events(_TICK):
             news = True
-            again = event.kind == "died" and tries[event.cell.key] < _TRIES
-            board.take(event, again)
-            if event.kind in ("failed", "died") and not again:
-                failures.append(Failure(event.cell, event.error, event.traceback))
-                _note(event, out)
-            if watch is not None:
-                watch(board, event)
-        if not news and watch is not None:
-            watch(board, None)
-    return failures
+            board.take(event)
+            path = event.cell.path(out)
+            if event in board.failed and not (path / "failed.json").exists():  # its worker could not
+                path.mkdir(parents=True, exist_ok=True)
+                write_failure(path, event.error, event.traceback)
+            tell(event)
+        if not news:
+            tell(None)
 
 
-def _note(event: Event, out: Path) -> None:
-    """Report a worker that died."""
-    path = event.cell.path(out)
-    if not (path / "failed.json").exists():
-        path.mkdir(parents=True, exist_ok=True)
-        write_failure(path, event.error, event.traceback)
-
-
-def _finished(study: Study, cell: Cell, out: Path) -> bool:
-    """Whether this cell is done; refuses one that was done with other settings, and files that are not a run's."""
-    return finished(cell.path(out), run_settings(cell.task, cell.method, cell.seed, **study.budget))
+def _check_alike(study: Study, out: Path) -> None:
+    """Refuse a folder with agents of another budget or version: their numbers could not be compared."""
+    for file in sorted(out.glob("*/*/seed_*/config.json")):
+        before = read_config(file.parent)
+        for name, wanted in study.budget.items():
+            if before.get("kind") == "train" and before.get(name) != wanted:
+                rule = f"{file} is of a run with {name}={before.get(name)!r}, and is not mixed with others"
+                raise invalid("out", rule, f"{name}={wanted!r}", "Choose another folder.")
 
 
 @contextmanager
@@ -183,7 +169,8 @@ class Board:
         """Cells that are run in this session."""
         self.running: dict[tuple[str, str, int], Running] = {}
         self.done: list[Running] = []
-        self.failed: list[tuple[Cell, str]] = []
+        self.failed: list[Event] = []
+        self._died: Counter[tuple[str, str, int]] = Counter()
 
     def start_next(self) -> Cell:
         """The next cell: seed by seed, so that a study cut short is a smaller study."""
@@ -191,19 +178,18 @@ class Board:
         self.running[cell.key] = Running(cell)
         return cell
 
-    def take(self, event: Event, again: bool = False) -> None:
-        """Note an event; `again`: its cell goes back to the waiting ones."""
-        run = self.running[event.cell.key]
-        if event.kind == "started":
-            run.since = time.monotonic()  # loading torch is not part of the run
-        elif event.kind == "progress":
-            run.progress = event.progress
+    def take(self, event: Event) -> None:
+        """Note an event. A cell whose worker died is run again, a few times."""
+        key = event.cell.key
+        if event.kind == "progress":
+            self.running[key].progress = event.progress
+            return
+        run = self.running.pop(key)
+        self._died[key] += event.kind == "died"
+        if event.kind == "done":
+            run.seconds = time.monotonic() - run.since
+            self.done.append(run)
+        elif event.kind == "died" and self._died[key] < _TRIES:
+            self.waiting.insert(0, event.cell)
         else:
-            del self.running[event.cell.key]
-            if event.kind == "done":
-                run.seconds = time.monotonic() - run.since
-                self.done.append(run)
-            elif again:
-                self.waiting.insert(0, event.cell)
-            else:
-                self.failed.append((event.cell, event.error))
+            self.failed.append(event)

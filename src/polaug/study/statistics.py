@@ -12,13 +12,11 @@ bootstraps (Efron, 1981). `inf` means beyond what was observed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import comb
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
-from scipy.stats import norm
 
 from polaug.errors import invalid
 from polaug.streams import stream
@@ -66,36 +64,11 @@ def estimate(scores: ArrayLike | Sequence[FloatArray], *, repetitions: int = REP
     )
 
 
-def difference(x: ArrayLike, y: ArrayLike, *, repetitions: int = REPETITIONS) -> Estimate:
-    """The interquartile mean of x minus that of y, which may have different numbers of seeds."""
-    mine, theirs = _numbers("x", x), _numbers("y", y)
-    value = float(interquartile_mean(mine) - interquartile_mean(theirs))
-    if not _enough(mine, theirs):
-        return Estimate(value, np.nan, np.nan)
-    rng = _generator()
-    return Estimate(value, *_percentiles(_means(rng, [mine], repetitions) - _means(rng, [theirs], repetitions)))
-
-
 def _means(rng: np.random.Generator, strata: Sequence[FloatArray], repetitions: int) -> FloatArray:
     """Interquartile means (repetitions, ...) of runs (seeds, ...) drawn again, each task's from its own."""
     drawn = [each[rng.integers(len(each), size=(repetitions, len(each)))] for each in strata]
     means: FloatArray = interquartile_mean(np.concatenate(drawn, axis=1), axis=1)
     return means
-
-
-def verdict(gap: Estimate, seeds: tuple[int, int], margin: float = 0.0) -> str:
-    """Verdict on a difference: better, worse, not worse (by more than `margin`), or unclear.
-
-    "Not worse" needs evidence: the whole interval must lie above −margin. So do seeds: with so few that even an exact
-    permutation test of the most extreme outcome could not reach 5% (three against three), everything is unclear.
-    """
-    if comb(sum(seeds), seeds[0]) < 2 / (1.0 - LEVEL):
-        return "unclear"
-    if gap.low > 0:
-        return "better"
-    if gap.high < 0:
-        return "worse"
-    return "not worse" if gap.low >= -margin else "unclear"  # nan compares false
 
 
 def curve(values: FloatArray, *, repetitions: int = REPETITIONS) -> Band:
@@ -127,7 +100,9 @@ def probability_of_improvement(x: ArrayLike, y: ArrayLike) -> Estimate:
     value = float(((mine[:, None] > theirs) + 0.5 * (mine[:, None] == theirs)).mean())
     if not _enough(mine, theirs):
         return Estimate(value, np.nan, np.nan)
-    z, more = float(norm.ppf(0.5 + LEVEL / 2.0)), (n + m) / 2.0 - 1.0
+    from scipy.optimize import brentq  # slow to load, and no command but a summary needs it
+
+    z, more = NormalDist().inv_cdf(0.5 + LEVEL / 2.0), (n + m) / 2.0 - 1.0
 
     def excess(theta: float) -> float:
         spread = 1.0 + more * ((1.0 - theta) / (2.0 - theta) + theta / (1.0 + theta))

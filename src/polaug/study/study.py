@@ -1,28 +1,24 @@
-"""A study: tasks × methods × seeds with one budget, checked before anything runs, and stored in study.json."""
+"""A study: tasks × methods × seeds with one budget, checked before anything runs."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-import polaug
 from polaug.checks import package, whole
-from polaug.errors import InvalidInputError, StateError, invalid
-from polaug.study.folder import run_path, write_json
+from polaug.errors import InvalidInputError, invalid
+from polaug.study.folder import run_path
 from polaug.study.levels import CONFIRM_EPISODES, EARLY_EVERY
 from polaug.study.methods import Method, check_fit
 from polaug.study.methods import method as find_method
-from polaug.study.results import FORMAT
 from polaug.study.tasks import Task
 from polaug.study.tasks import task as find_task
-
-STUDY = "study.json"
 
 
 @dataclass(frozen=True)
@@ -96,16 +92,18 @@ class Study:
             if not given:
                 raise invalid(name, "at least one must be given", [], "See `polaug list`.")
         study = cls(found, chosen, numbers, **settings)
-        misfits = [(task, method, _misfit(method, task)) for method in chosen for task in found]
-        faults = [(task.name, method.name, fault) for task, method, fault in misfits if fault is not None]
-        if len(faults) == len(misfits):
-            raise faults[0][2]
-        skipped = tuple((task, method, str(fault)) for task, method, fault in faults)
-        return cls(found, chosen, numbers, **settings, skipped=skipped) if skipped else study
+        skipped = []
+        for method, task in product(chosen, found):
+            try:
+                check_fit(method, task)
+            except InvalidInputError as fault:
+                skipped.append((task.name, method.name, str(fault)))
+                if len(skipped) == len(chosen) * len(found):
+                    raise
+        return dataclasses.replace(study, skipped=tuple(skipped))
 
     def __post_init__(self) -> None:
-        budget(self.steps, self.episodes)
-        evaluation(self.every, self.eval_episodes, self.early_every, self.confirm_episodes)
+        check_budget(**self.budget)
 
     def cells(self) -> list[Cell]:
         """All runs: a whole round of methods and tasks for each seed, so that a study cut short is a smaller study."""
@@ -119,24 +117,24 @@ class Study:
         ]
 
     @property
-    def budget(self) -> dict[str, int | None]:
+    def budget(self) -> dict[str, Any]:
         """What every run of it must have in common."""
         return {"steps": self.steps, "episodes": self.episodes, "every": self.every,
                 "eval_episodes": self.eval_episodes, "early_every": self.early_every,
                 "confirm_episodes": self.confirm_episodes}  # fmt: skip
 
 
-def budget(steps: int | None, episodes: int | None) -> None:
-    """One of the two must be given."""
+def check_budget(
+    steps: int | None, episodes: int | None, every: int, eval_episodes: int, early_every: int | None,
+    confirm_episodes: int, seed: int = 0,
+) -> None:  # fmt: skip
+    """Refuse lengths, evaluations and seeds that cannot be."""
+    whole("seed", seed, 0)
     if steps is None and episodes is None:
         raise invalid("steps", "steps or episodes must be given", None, "Pass for example steps=20000.")
     for name, value, example in (("steps", steps, 20_000), ("episodes", episodes, 100)):
         if value is not None:
             whole(name, value, 1, example=example)
-
-
-def evaluation(every: int, eval_episodes: int, early_every: int | None, confirm_episodes: int) -> None:
-    """Check when and on how many episodes the agent is evaluated."""
     whole("every", every, 1, example=1_000)
     whole("eval_episodes", eval_episodes, 1, example=10)
     whole("early_every", early_every or 0, 0, example=EARLY_EVERY)
@@ -174,7 +172,7 @@ def check_logs(folder: object, track: bool) -> None:
         package("wandb", "--track")
 
 
-def run_settings(task: Task, method: Method, seed: int, **budgets: int | None) -> dict[str, Any]:
+def run_settings(task: Task, method: Method, seed: int, **budgets: Any) -> dict[str, Any]:
     """The content of config.json, as plain data."""
     augmentation = method.augmentation
     settings = method.settings(task)
@@ -183,56 +181,16 @@ def run_settings(task: Task, method: Method, seed: int, **budgets: int | None) -
         given = augmentation.explorer
         explorer = given if isinstance(given, str) else getattr(given, "__qualname__", type(given).__name__)
         settings["augmentation"] = dataclasses.asdict(augmentation) | {"explorer": explorer}
-    return {
-        "kind": "train", "task": task.name, "env_id": task.env_id, "package": task.package or None,
-        "kwargs": dict(task.kwargs), "episode_limit": task.episode_limit, "threshold": task.threshold,
-        "success": task.success, "method": method.name, "explorer": explorer,
+    return task_settings(task) | {
+        "kind": "train", "method": method.name, "explorer": explorer,
         "options": {} if augmentation is None else dict(augmentation.explorer_options),
         "settings": settings, "source": method.source, "seed": seed, **budgets,
     }  # fmt: skip
 
 
-def _misfit(method: Method, task: Task) -> InvalidInputError | None:
-    try:
-        check_fit(method, task)
-    except InvalidInputError as fault:
-        return fault
-    return None
-
-
-def entry(study: Study, out: Path) -> dict[str, Any]:
-    """The new content of study.json, added to the old one; refuses a folder with other files."""
-    file = out / STUDY
-    content: dict[str, Any] = {
-        "format": FORMAT, "polaug": polaug.__version__, **study.budget,
-        "tasks": [task.name for task in study.tasks], "methods": [method.name for method in study.methods],
-        "seeds": list(study.seeds),
-        "skipped": [{"task": task, "method": method, "why": why} for task, method, why in study.skipped],
+def task_settings(task: Task) -> dict[str, Any]:
+    """What config.json says of the task."""
+    return {
+        "task": task.name, "env_id": task.env_id, "package": task.package or None, "kwargs": dict(task.kwargs),
+        "episode_limit": task.episode_limit, "threshold": task.threshold, "success": task.success,
     }  # fmt: skip
-    if file.exists():
-        before = _read(file)
-        for name in ("format", "polaug", *study.budget):
-            if before.get(name) != content[name]:
-                rule = f"{file} is a study with {name}={before.get(name)!r}, and is not mixed with others"
-                raise invalid("out", rule, f"{name}={content[name]!r}", "Choose another folder.")
-        for name in ("tasks", "methods", "seeds", "skipped"):  # more of the same budget may join
-            content[name] = before[name] + [each for each in content[name] if each not in before[name]]
-    return content
-
-
-def enter(content: dict[str, Any], out: Path) -> None:
-    """Write what `entry` gave, unless it is there already."""
-    file = out / STUDY
-    if not file.exists() or _read(file) != content:
-        write_json(file, content)
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        content = dict(json.loads(file.read_text(encoding="utf-8")))
-        if not all(isinstance(content[name], list) for name in ("tasks", "methods", "seeds", "skipped")):
-            raise KeyError("tasks")
-    except (OSError, ValueError, TypeError, KeyError) as fault:
-        raise StateError(f"out: {file} is no study of polaug's ({fault!r}), and is not overwritten. Move it away, or "
-                         "choose another folder.") from fault  # fmt: skip
-    return content

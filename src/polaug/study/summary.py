@@ -25,21 +25,17 @@ from polaug.study.statistics import (
     Estimate,
     FloatArray,
     censored_median,
-    difference,
     estimate,
     interquartile_mean,
     median_time,
     performance_profile,
     probability_of_improvement,
     speed_up,
-    verdict,
 )
 
 FIRST_EPISODES = 100
 """The paper shows these."""
 UNKNOWN = Estimate(np.nan, np.nan, np.nan)
-NOT_WORSE_MARGIN = 0.05
-"""Of the threshold: a final level at most this much lower counts as not worse."""
 
 
 @dataclass(frozen=True)
@@ -80,10 +76,6 @@ class Headline:
     """How many times as many steps a baseline needs; see `polaug.study.statistics.speed_up`."""
     improvement: Mapping[str, Estimate] = field(default_factory=dict)
     """The probability that its final level beats that of a baseline's run."""
-    gaps: Mapping[str, Estimate] = field(default_factory=dict)
-    """Its final level minus a baseline's."""
-    verdicts: Mapping[str, str] = field(default_factory=dict)
-    """`better`, `worse`, `not worse` or `unclear` than a baseline at the end; see `statistics.verdict`."""
     reference: str = ""
     """The strongest plain agent that was run on the task: speed-ups are quoted against it. Empty: there was none."""
 
@@ -146,11 +138,15 @@ def summary_json(runs: Iterable[Run]) -> dict[str, Any]:
 
     `overall` is all tasks at once, null where there are too few tasks with a threshold or methods that ran on them all.
     """
-    given, rows = list(runs), []
-    for row in headline(given):
-        content = asdict(row) | {"share_never": row.share_never, "keepers": row.keepers, "spread": row.spread}
-        rows.append({name: _plain(value) for name, value in content.items()})
+    given = list(runs)
+    rows = plain_rows(headline(given))
     return {"format": FORMAT, "polaug": polaug.__version__, "level": LEVEL, "rows": rows, "overall": _overall(given)}
+
+
+def plain_rows(rows: Iterable[Headline]) -> list[dict[str, Any]]:
+    """Headlines as JSON has them."""
+    derived = ("share_never", "keepers", "spread")
+    return [_plain(asdict(row) | {name: getattr(row, name) for name in derived}) for row in rows]
 
 
 def _overall(runs: list[Run]) -> dict[str, Any] | None:
@@ -201,8 +197,6 @@ def _headline(method: str, cells: Mapping[str, _Cell], threshold: float | None, 
     times = [each.steps if each.solved else np.inf for each in cell.found]
     names = [name for name in cells if plain(name)]
     others = {name: cells[name] for name in names if name != method and cell.found and cells[name].found}
-    gaps = {name: difference(cell.finals, other.finals) for name, other in others.items()}
-    margin = NOT_WORSE_MARGIN * abs(threshold or 0.0)
     return Headline(
         cell.runs[0].task, method, cell.runs[0].kind, len(cell.runs), threshold, budget,
         reached=sum(each.solved for each in cell.found) if solvable else None,
@@ -215,8 +209,6 @@ def _headline(method: str, cells: Mapping[str, _Cell], threshold: float | None, 
         speed_ups={name: speed_up(*cell.times, *other.times) for name, other in others.items() if solvable},
         improvement={name: probability_of_improvement(cell.finals, other.finals) for name, other in others.items()},
         reference=_strongest(method, cells, names),
-        gaps=gaps,
-        verdicts={name: verdict(gap, (len(cell.found), len(cells[name].found)), margin) for name, gap in gaps.items()},
     )  # fmt: skip
 
 

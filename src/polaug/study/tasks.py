@@ -25,6 +25,15 @@ from polaug.errors import InvalidInputError, UnknownNameError, invalid, shown, u
 _NEAR = 0.65
 
 
+LONGEST = 1_000
+"""Steps of an episode where an environment names no limit: a deterministic agent may go in circles."""
+
+
+def longest(spec: Any) -> int:
+    """Most steps of an episode of an environment with that `spec`."""
+    return (spec and spec.max_episode_steps) or LONGEST
+
+
 @dataclass(frozen=True)
 class Task:
     """An environment, how it is made, and from which return on it counts as solved."""

@@ -19,7 +19,6 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
-from polaug.checks import whole
 from polaug.explorers import Explorer
 from polaug.state import State, save_state
 from polaug.study.agents import (
@@ -39,14 +38,13 @@ from polaug.study.methods import Method
 from polaug.study.methods import method as find_method
 from polaug.study.pool import Progress
 from polaug.study.results import Run, read_run
-from polaug.study.study import budget, evaluation, logged, run_settings
-from polaug.study.tasks import Task
+from polaug.study.study import check_budget, logged, run_settings
+from polaug.study.tasks import Task, longest
 from polaug.study.tasks import task as find_task
 
 __all__ = ["Progress", "train"]
 
 _FOREVER = 2**62  # steps
-_LONG_EPISODE = 1_000  # steps, where an environment names no limit
 
 
 def train(
@@ -74,14 +72,11 @@ def train(
     the folder `tensorboard`, one folder per task and method; `track` sends them to Weights & Biases, too.
     """
     found, chosen = find_task(task), find_method(method)
-    budget(steps, episodes)
-    whole("seed", seed, 0)
-    evaluation(every, eval_episodes, early_every, confirm_episodes)
+    budgets: dict[str, Any] = {"steps": steps, "episodes": episodes, "every": every, "eval_episodes": eval_episodes,
+               "early_every": early_every, "confirm_episodes": confirm_episodes}  # fmt: skip
+    check_budget(**budgets, seed=seed)
+    settings = run_settings(found, chosen, seed, **budgets)
     path = run_path(Path(out), found.name, chosen.name, seed)
-    settings = run_settings(
-        found, chosen, seed, steps=steps, episodes=episodes, every=every, eval_episodes=eval_episodes,
-        early_every=early_every, confirm_episodes=confirm_episodes,
-    )  # fmt: skip
     with RunFolder(path, settings) as folder:
         if not folder.finished:
             try:
@@ -106,8 +101,7 @@ def _run(
 ) -> None:
     wanted = folder.settings
     model, tape = build(method, task, seed, logs)
-    limit = tape.venv.get_attr("spec")[0]
-    horizon = wanted["steps"] or wanted["episodes"] * ((limit and limit.max_episode_steps) or _LONG_EPISODE)
+    horizon = wanted["steps"] or wanted["episodes"] * longest(tape.venv.get_attr("spec")[0])
     recorder = Recorder(folder, task, tape, horizon=horizon, pays=method.pays, progress=progress)
     try:
         started = clock()
@@ -185,7 +179,7 @@ class Recorder(BaseCallback):
         self._started, self._compiled = clock(), compile_seconds()
         self.over = False
         """Whether steps and episodes are done."""
-        self.evaluation_seconds = self.machinery_seconds = self.maps_seconds = 0.0
+        self.evaluation_seconds = 0.0
 
     # -- SB3's hooks ------------------------------------------------------------------------------------------------
 
@@ -200,7 +194,6 @@ class Recorder(BaseCallback):
         self._started = clock()
 
     def _on_step(self) -> bool:
-        began, evaluating = perf_counter(), self.evaluation_seconds
         tape = self._tape
         if self._maps is not None:
             self._maps.observe(tape.observations, tape.actions, tape.rewards, tape.dones)
@@ -214,11 +207,10 @@ class Recorder(BaseCallback):
         self.over = self.num_timesteps >= self._steps and self._ended >= self._episodes
         if self.num_timesteps >= self._due or self.over:
             self._look()
-        if self._progress is not None and (self.over or began - self._pulse > _PULSE):
-            self._pulse = began
+        if self._progress is not None and (self.over or perf_counter() - self._pulse > _PULSE):
+            self._pulse = perf_counter()
             self._progress(Progress(self.num_timesteps, self._horizon, self._ended, self._last_return,
                                     self._last_actor, self._last_mean, self._solved_at))  # fmt: skip
-        self.machinery_seconds += perf_counter() - began - (self.evaluation_seconds - evaluating)
         return not self.over
 
     # -- parts ------------------------------------------------------------------------------------------------------
@@ -243,9 +235,7 @@ class Recorder(BaseCallback):
 
     def _look(self) -> None:
         """Evaluate the agent, and look at the maps from time to time."""
-        step, compiled = self.num_timesteps, compile_seconds()
-        before = clock()
-        trained = before - self._started - self.evaluation_seconds
+        step, trained = self.num_timesteps, clock() - self._started - self.evaluation_seconds
         returns = self._timed(lambda: self._evaluator.returns(self.model))
         self._last_mean = float(returns.mean())
         self._folder.row("evaluations.csv", step, self._last_mean, float(returns.std()))
@@ -257,13 +247,10 @@ class Recorder(BaseCallback):
             self._due += self._apart(self._due)
         if self._maps is not None and (step >= self._snapshot_due or self.over):
             self._snapshot_due += self._snapshot_every
-            before = clock()
             with undisturbed():
                 self._maps.snapshot(step, self._explorer)
             if not self.over:  # at the end `RunFolder.finish` writes them
                 save_state(self._folder.path / "maps.npz", self._maps.state())
-            self.maps_seconds += clock() - before
-        self.machinery_seconds -= compile_seconds() - compiled  # `_on_step` counts all that passes
 
     def _check(self, step: int) -> None:
         """Many episodes from fresh starts; the first of them that reach the threshold are the solved step."""
@@ -292,11 +279,7 @@ class Recorder(BaseCallback):
 
     def maps(self) -> State | None:
         """The maps over time, for observations that have some."""
-        before = clock()
-        state: State | None = None if self._maps is None else self._maps.state()
-        self.maps_seconds += clock() - before
-        self.machinery_seconds += clock() - before
-        return state
+        return None if self._maps is None else self._maps.state()
 
     def summary(self) -> dict[str, Any]:
         """The content of done.json, without the total time."""
@@ -306,8 +289,6 @@ class Recorder(BaseCallback):
         return {
             "steps": self.num_timesteps, "episodes": self._ended, "explorer_share": round(share, 4),
             "evaluation_seconds": round(self.evaluation_seconds, 3),
-            "machinery_seconds": round(self.machinery_seconds + self._tape.seconds, 3),
-            "maps_seconds": round(self.maps_seconds, 3),
             "compile_seconds": round(compile_seconds() - self._compiled, 3), "statistics": statistics,
             "agent": agent_settings(self.model),
         }  # fmt: skip

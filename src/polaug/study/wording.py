@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from itertools import groupby
+from collections.abc import Iterable
 
-from polaug.study.levels import KEEP_TOLERANCE
-from polaug.study.statistics import LEAST_RUNS, Estimate
-from polaug.study.summary import Headline, reference
+from polaug.study.statistics import Estimate
+from polaug.study.summary import UNKNOWN, Headline, reference
 
 UNCLEAR = "too few runs to tell"
 """A speed-up whose interval reaches 1, or that has none, where one of the medians lies beyond the budget."""
-LINES = 6
-"""Most sentences of a summary."""
-_SURE = {"better": "better", "worse": "worse", "not worse": "not worse", "unclear": "not clearly different"}
 
 # -- numbers ----------------------------------------------------------------------------------------------------------
 
@@ -70,47 +65,23 @@ def keeping(row: Headline) -> str:
     return f"{row.keepers} of {row.judged}" if row.judged else "–"
 
 
-def tolerance(threshold: float | None, watched: tuple[int, int], kept: bool = True) -> str:
-    """Whether the level was kept, and what that means; `watched`: the fewest and the most steps it was checked for."""
-    steps = " to ".join(dict.fromkeys(map(number, watched)))
-    within = f"{KEEP_TOLERANCE:.0%} of the {'threshold' if threshold else 'distance from the first evaluation'}"
-    return f"{'kept: within' if kept else 'not kept: not within'} {within}, on average over the next {steps} steps"
-
-
 # -- sentences --------------------------------------------------------------------------------------------------------
 
 
-def seen(rows: Iterable[Headline], per_task: int | None = None) -> list[str]:
-    """A sentence for each augmented method against the strongest plain agent, then a note on reliability.
-
-    The first LINES of them, every task before any task's second; with `per_task` the first so many of each task.
-    """
-    told: list[tuple[int, Headline, Headline | None]] = []
-    for _, each in groupby(rows, key=lambda row: row.task):
-        mine = {row.method: row for row in each}
-        helped = [row for row in mine.values() if reference(row) is not None] or list(mine.values())
-        told += [(place, row, mine.get(reference(row) or "")) for place, row in enumerate(helped[:per_task])]
-    chosen = told if per_task else sorted(told, key=lambda entry: entry[0])[:LINES]
-    lines = [_sentence(*entry[1:]) for entry in told if entry in chosen]
-    if len(told) > len(chosen):
-        lines.append(f"And {len(told) - len(chosen)} more in the report.")
-    return lines + _caveat([min(row.seeds, base.seeds) for _, row, base in chosen if base is not None])
-
-
-def _sentence(row: Headline, base: Headline | None) -> str:
-    if math.isnan(row.final.value):
-        first = f"{number(row.first_100)} over the first {counted(row.first_episodes, 'training episode')}"
-        return f"{row.task}, {row.method}: mean return {first} ({counted(row.seeds, 'seed')})."
-    parts = [] if row.reached is None else [_record(row)]
-    if base is None:
-        parts.append(f"final return {number(row.final.value)} ({counted(row.seeds, 'seed')})")
-    else:
-        if row.reached is not None:
-            gain = ratio(row.speed_ups[base.method])
-            parts += [f"{base.method} {_record(base)}", *([] if gain in ("–", UNCLEAR) else [f"speed-up {gain}"])]
-        verdict = f" ({_SURE[row.verdicts[base.method]]})" if min(row.seeds, base.seeds) >= LEAST_RUNS else ""
-        parts.append(f"final return {number(row.final.value)} against {number(base.final.value)}{verdict}")
-    return f"{row.task}, {row.method}: {'; '.join(parts)}."
+def seen(rows: Iterable[Headline]) -> list[str]:
+    """A sentence for each augmented method: it against the strongest plain agent of its task."""
+    known = {(row.task, row.method): row for row in rows}
+    told = []
+    for row in known.values():
+        base = known.get((row.task, reference(row) or ""))
+        if base is None:
+            continue
+        parts = [] if row.reached is None else [_record(row), f"{base.method} {_record(base)}"]
+        gain = ratio(row.speed_ups.get(base.method, UNKNOWN))
+        parts += [] if gain in ("–", UNCLEAR) else [f"speed-up {gain}"]
+        parts.append(f"final return {number(row.final.value)} against {number(base.final.value)}")
+        told.append(f"{row.task}, {row.method}: {'; '.join(parts)}.")
+    return told
 
 
 def _record(row: Headline) -> str:
@@ -121,15 +92,3 @@ def _record(row: Headline) -> str:
     median = row.steps_to_threshold.value
     text += f" (median {number(median)} steps)" if math.isfinite(median) else ""
     return f"{text}, kept by {keeping(row)}" if row.judged else text
-
-
-def _caveat(seeds: Sequence[int]) -> list[str]:
-    """A note on the reliability of comparisons with this number of runs."""
-    fewest = min(seeds, default=0)
-    if fewest == 0:
-        return []
-    if fewest == 1:
-        return ["One run per method shows no spread. Use at least --seeds 5 before you trust a difference."]
-    if fewest < LEAST_RUNS:
-        return [f"{fewest} runs are too few for intervals and comparisons. Use {LEAST_RUNS} or more."]
-    return ["Brackets are 95% intervals over the runs. ≥ and ≤ are their ends."]

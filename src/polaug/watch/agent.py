@@ -21,17 +21,16 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from polaug.checks import positive, whole
 from polaug.errors import StateError, invalid, unknown
-from polaug.explorers import Explorer, Transitions
+from polaug.explorers import Explorer
 from polaug.sb3 import augment
 from polaug.study.agents import agent_class, read_normalization
-from polaug.study.explore import batch_of_one
+from polaug.study.explore import batch_of_one, single
 from polaug.study.folder import NORMALIZATION
 from polaug.study.methods import ALGORITHMS
-from polaug.study.tasks import Task, task
+from polaug.study.tasks import Task, longest, task
 from polaug.watch.film import Gif, Mp4, Panel, draw_frame, open_film
 
 _HOLD = 1.5  # seconds for which the end of an episode stays
-_LONGEST = 2_000  # steps of an episode whose environment sets no limit
 _NARROWEST, _WIDEST = 160, 3840
 
 
@@ -84,8 +83,7 @@ def watch(
         envs = [stack.enter_context(contextlib.closing(found.make(render_mode=mode))) for _ in range(2)]
         casts = [Cast(envs[0], "agent", f"{name}, no exploration noise", act)]
         if explorer is not None:
-            driver = Driver(explorer)
-            casts.append(Cast(envs[1], "explorer", "as it drives in training", driver.act, driver.learn))
+            casts.append(Cast(envs[1], "explorer", "as it drives in training", _driven(explorer), explorer))
         speed = float(fps or envs[0].metadata.get("render_fps") or 30)
         film = open_film(path, speed)
         try:
@@ -110,12 +108,11 @@ class Cast:
         actor: str,
         note: str,
         choose: Callable[[Any], Any],
-        learn: Callable[[Any, Any, float, Any, bool, bool], None] | None = None,
+        learner: Explorer | None = None,
     ) -> None:
         self.env, self.actor, self.note = env, actor, note
-        self._choose, self._learn = choose, learn
-        spec = env.spec
-        self.limit = (spec.max_episode_steps if spec else None) or _LONGEST
+        self._choose, self._learner = choose, learner
+        self.limit = longest(env.spec)
         self.observation: Any = None
         self.step, self.total, self.ended = 0, 0.0, ""
         self._picture: Any = None
@@ -132,8 +129,8 @@ class Cast:
         action = self._choose(self.observation)
         sent = action.item() if np.ndim(action) == 0 and isinstance(action, (np.generic, np.ndarray)) else action
         following, reward, terminated, truncated, _ = self.env.step(sent)
-        if self._learn is not None:
-            self._learn(self.observation, action, float(reward), following, bool(terminated), bool(truncated))
+        if self._learner is not None:
+            self._learner.observe(single(self.observation, action, reward, following, terminated, truncated))
         self.observation = following
         self.step, self.total = self.step + 1, self.total + float(reward)
         self._picture = None
@@ -168,20 +165,8 @@ def _play(casts: Sequence[Cast], seed: int, title: str, film: Gif | Mp4, width: 
     yield 1.0
 
 
-class Driver:
-    """An explorer on one environment: it acts, and learns from what it sees."""
-
-    def __init__(self, explorer: Explorer) -> None:
-        self._explorer = explorer
-
-    def act(self, observation: Any) -> Any:
-        """One action."""
-        return self._explorer.act(batch_of_one(observation))[0]
-
-    def learn(self, before: Any, action: Any, reward: float, after: Any, terminated: bool, truncated: bool) -> None:
-        """One transition."""
-        one = batch_of_one(before), np.asarray(action)[None], np.array([reward]), batch_of_one(after)
-        self._explorer.observe(Transitions(*one, np.array([terminated]), np.array([truncated])))
+def _driven(explorer: Explorer) -> Callable[[Any], Any]:
+    return lambda observation: explorer.act(batch_of_one(observation))[0]
 
 
 def render_mode(found: Task) -> str:

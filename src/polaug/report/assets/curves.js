@@ -15,9 +15,9 @@ function curveTraces(task, kind) {
     const band = bandTrace(curve.x, low, high, colour);
     if (band) traces.push(band);
     if (chosen.seeds && curve.seeds)
-      for (const y of curve.seeds.y)
+      for (const y of curve.seeds)
         traces.push({
-          x: curve.seeds.x,
+          x: curve.x,
           y: smoothed(y),
           mode: "lines",
           line: { color: faint(colour, 0.45), width: 1 },

@@ -89,7 +89,17 @@ const FILES = {
             );
     return ["text/csv", csv(rows)];
   },
-  "headline.csv": () => ["text/csv", csv(report.headline)],
+  "headline.csv": () => {
+    const flat = (value, name) =>
+      value !== null && typeof value === "object"
+        ? Object.entries(value).flatMap(([key, part]) => flat(part, `${name}.${key}`))
+        : [[name, value]];
+    const rows = report.headline.map((row) =>
+      Object.fromEntries(Object.entries(row).flatMap(([key, part]) => flat(part, key))),
+    );
+    const heads = [...new Set(rows.flatMap(Object.keys))];
+    return ["text/csv", csv([heads, ...rows.map((row) => heads.map((head) => row[head]))])];
+  },
 };
 for (const button of document.querySelectorAll("button[data-file]")) {
   button.addEventListener("click", () => {
