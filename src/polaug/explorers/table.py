@@ -12,6 +12,7 @@ import numpy as np
 from polaug.checks import non_negative, whole
 from polaug.errors import invalid
 from polaug.explorers.base import FloatArray
+from polaug.explorers.places import Places
 from polaug.explorers.planning import NEVER, BoolArray, IntArray, Tables, pair_values, sweep
 from polaug.explorers.returns import Returns
 from polaug.explorers.translations import MOST_ACTIONS, Translations
@@ -68,15 +69,21 @@ class Table:
         Returns so far, kept up to date by the caller: the scale of optimism.
     options
         Caution, patience and budget.
+    places
+        Completes the table of next states instead of `Translations`.
     """
 
-    def __init__(self, actions: int, returns: Returns, options: TabularOptions | None = None) -> None:
+    def __init__(
+        self, actions: int, returns: Returns, options: TabularOptions | None = None, places: Places | None = None
+    ) -> None:
         self._actions, self._returns, self._gamma = actions, returns, returns.gamma
         self._options = options or TabularOptions()
         self._tables = _empty(64, 256, actions)
         self._states = self._edges = 0
         self._found: dict[tuple[int, int, int, bool], int] = {}  # edges by state, action, next state and its end
-        self._translations = Translations(actions) if actions <= MOST_ACTIONS else None
+        self._translations: Translations | Places | None = places
+        if places is None and actions <= MOST_ACTIONS:
+            self._translations = Translations(actions)
         self._predicted = np.zeros((2, actions), dtype=np.int64)  # first tries that were predicted, and rightly so
         self._V: FloatArray = np.zeros((2, 64))
         self._queue: IntArray = np.zeros((2, 64), dtype=np.int64)
@@ -97,6 +104,13 @@ class Table:
         within("table.queue", self._queue, 0, states - 1)
         keys = (getattr(t, name)[:last].tolist() for name in _EDGE_KEY)
         self._found = dict(zip(zip(*keys, strict=True), range(last), strict=True))
+
+    def with_places(self, places: Places) -> Table:
+        """An empty table that judges episodes as this one, for states that `places` numbers."""
+        table = Table(self._actions, self._returns, self._options, places)
+        table._best, table._barren, table._turn, table._optimum = self._best, self._barren, self._turn, self._optimum
+        table._grow(len(places.views))
+        return table
 
     # -- modes ------------------------------------------------------------------------------------------------------
 
@@ -129,6 +143,26 @@ class Table:
         if mode == EXPLOITING and not self._tables.tries[s].any():
             mode = EXPLORING
         return pair_values(self._tables, s, self._V[mode], self._gamma, *self._settings(mode))
+
+    def value(self, s: int) -> float:
+        """V(s) when exploiting."""
+        return float(self._V[EXPLOITING, s])
+
+    def tries(self, s: int) -> int:
+        """How often an action was tried in a state."""
+        return int(self._tables.tries[s].sum()) if s < self._states else 0
+
+    def usual(self, s: int) -> list[tuple[int, int, bool, float]]:
+        """(action, next state, whether the episode ends, mean reward) of the most frequent transition of each pair."""
+        t, result = self._tables, []
+        for action in np.flatnonzero(t.tries[s]).tolist():
+            edge = most = int(t.first[s, action])
+            while edge >= 0:
+                most = edge if t.times[edge] > t.times[most] else most
+                edge = int(t.following[edge])
+            mean = float(t.reward[most] / t.times[most])
+            result.append((action, int(t.to[most]), bool(t.ends[most]), mean))
+        return result
 
     def choose(self, s: int, mode: int, rng: np.random.Generator) -> int:
         """The action with the highest value; ties are broken at random."""
