@@ -10,10 +10,13 @@ import heapq
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from polaug.explorers.table import Table
+import numpy as np
+
+from polaug.explorers.table import Outcome, Table
 from polaug.snapshot import saved
 
 _MOST = 1000  # partial paths that are extended
+_SWEEPS = 1000  # of the values, at most
 
 
 @saved()
@@ -30,7 +33,7 @@ def memoryless_path(table: Table, start: int, views: Sequence[int], gamma: float
     Parameters
     ----------
     table : Table
-        The transitions; those of a pair are taken to be its most frequent one.
+        The transitions. One that is a share of those of its pair counts as much less as that.
     start : int
         The state where episodes begin.
     views : sequence of int
@@ -38,36 +41,48 @@ def memoryless_path(table: Table, start: int, views: Sequence[int], gamma: float
     gamma : float
         Discount.
     """
-    chosen: list[tuple[int, int, Choice]] = []  # of each partial path: its predecessor, observation and choice
-    waiting = [(-table.value(start), 0, 0, start, -1, 0.0)]
+    outcomes = [[each for each in table.outcomes(s) if each.to != s or each.ends] for s in range(len(views))]
+    value = _values(outcomes, gamma)
+    paths: list[dict[int, Choice]] = [{}]  # the choices of each partial path
+    waiting = [(-value[start], 0, start, 0.0, 1.0, 0)] if np.isfinite(value[start]) else []
     met: set[tuple[int, int]] = set()
-    pushed = extended = 0
-    while waiting and extended < _MOST:
-        _, depth, _, s, last, gain = heapq.heappop(waiting)
+    pushed = 0
+    for _ in range(_MOST):
+        if not waiting:
+            break
+        _, _, s, gain, weight, path = heapq.heappop(waiting)
         if s < 0:
-            return {view: choice for _, view, choice in _back(chosen, last)}
-        extended += 1
-        fixed = next((choice.action for _, view, choice in _back(chosen, last) if view == views[s]), None)
-        for action, to, ends, reward in table.usual(s):
-            if fixed is not None and action != fixed:
+            return paths[path]
+        fixed = paths[path].get(views[s])
+        for action, to, ends, reward, share in outcomes[s]:
+            ahead = 0.0 if ends else value[to]
+            if (fixed is not None and action != fixed.action) or not np.isfinite(ahead):
                 continue
-            path = last
+            then = path
             if fixed is None:
-                path = len(chosen)
-                chosen.append((last, views[s], Choice(s, action)))
-            if not ends and (to, path) in met:
+                then = len(paths)
+                paths.append({**paths[path], views[s]: Choice(s, action)})
+            if (to, then) in met:
                 continue  # a circle
-            met.add((to, path))
+            met.add((to, then))
             pushed += 1
-            total = gain + gamma**-depth * reward
-            ahead = 0.0 if ends else gamma ** (1 - depth) * table.value(to)
-            heapq.heappush(waiting, (-(total + ahead), depth - 1, pushed, -1 if ends else to, path, total))
+            total = gain + weight * share * reward
+            left = weight * share * gamma
+            heapq.heappush(waiting, (-total - left * ahead, -pushed, -1 if ends else to, total, left, then))
     return {}
 
 
-def _back(chosen: list[tuple[int, int, Choice]], last: int) -> list[tuple[int, int, Choice]]:
-    path = []
-    while last >= 0:
-        path.append(chosen[last])
-        last = chosen[last][0]
-    return path
+def _values(outcomes: list[list[Outcome]], gamma: float) -> list[float]:
+    """The best return of each state on a path to an end; −∞ without one."""
+    rows = [(s, each.to, each.ends, each.reward, each.share) for s, found in enumerate(outcomes) for each in found]
+    value = np.full(len(outcomes), -np.inf)
+    if rows:
+        source, to, ends, reward, share = (np.array(column) for column in zip(*rows, strict=True))
+        states, first = np.unique(source, return_index=True)
+        for _ in range(_SWEEPS):
+            best = np.maximum.reduceat(share * (reward + np.where(ends, 0.0, gamma * value[to])), first)
+            if np.array_equal(best, value[states]):
+                break
+            value[states] = best
+    result: list[float] = value.tolist()
+    return result

@@ -57,7 +57,7 @@ class Places:
         self.views: list[int] = []
         self._log: list[Step] = []  # steps so far, while effects may still be found
         self._tried = 0  # length of the log at the latest search
-        self._free: set[tuple[int, int]] = set()  # pairs of observation and action that are not blocked
+        self._free: dict[int, None] = {}  # pairs, view · A + action, that are not blocked, in order
         self._first = 0  # number of the first environment in the log; greater after each restart
         self._poses: list[Pose] = []
         self._where: list[Pose] = []  # of each state
@@ -91,10 +91,6 @@ class Places:
         """The states with an observation."""
         return [view] if self.effects is None else self._alike.get(view, [])
 
-    def begins(self, environment: int) -> bool:
-        """Whether an environment is where its episode began."""
-        return self.effects is not None and self._poses[environment] == START
-
     def follow(self, environment: int, step: Step) -> tuple[int, int]:
         """A step of an environment; gives the states before and after it."""
         _, view, action, then, over, _, _ = step
@@ -118,10 +114,10 @@ class Places:
 
     def _moved(self, pose: Pose, action: int, view: int, then: int) -> Pose:
         if view != then:
-            self._free.add((view, action))
+            self._free[view * self._actions + action] = None
         assert self.effects is not None
         # A step that never changed this observation is blocked; one that did may lead to where it looks alike.
-        steps = bool(self.effects[action, 0]) or (view, action) in self._free
+        steps = bool(self.effects[action, 0]) or view * self._actions + action in self._free
         return self._beyond(pose, action) if steps else pose
 
     def _beyond(self, pose: Pose, action: int) -> Pose:
@@ -162,7 +158,8 @@ class Places:
         explanation = found(np.array([step[:5] for step in self._log], dtype=np.int64), self._actions)
         if explanation is None:
             return []
-        self.effects, self._free = explanation
+        self.effects, free = explanation
+        self._free = dict.fromkeys(view * self._actions + action for view, action in free)
         log, self._log = self._log, []
         first, n = self._first, len(self._poses)
         self._poses = [START] * (first + n)
@@ -171,7 +168,7 @@ class Places:
         return list(zip(log, states, strict=True))
 
 
-def found(steps: IntArray, actions: int) -> tuple[IntArray, set[tuple[int, int]]] | None:
+def found(steps: IntArray, actions: int) -> tuple[IntArray, list[tuple[int, int]]] | None:
     """The effects (A, 3) that explain `steps` (T, 5), and the pairs of observation and action that are not blocked."""
     pairs = steps[:, 1] * actions + steps[:, 2]
     changed = steps[:, 1] != steps[:, 3]
@@ -202,7 +199,7 @@ def found(steps: IntArray, actions: int) -> tuple[IntArray, set[tuple[int, int]]
     all_made, all_right = agreement(rows, np.zeros_like(best), marks)
     if made < _ENOUGH or (made - right) * all_made > _UNEXPLAINED * (all_made - all_right) * made:
         return None
-    return best, {divmod(pair, actions) for pair in np.unique(pairs[rows[:, 5] > 0]).tolist()}
+    return best, [divmod(pair, actions) for pair in np.unique(pairs[rows[:, 5] > 0]).tolist()]
 
 
 @compiled

@@ -6,6 +6,7 @@ Used by `tabular` and by the arm `aggregation`. The caller numbers the states fr
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -52,6 +53,16 @@ class TabularOptions:
             non_negative(name, getattr(self, name))
         for name in ("patience", "patience_unrewarded", "budget"):
             whole(name, getattr(self, name), 1)
+
+
+class Outcome(NamedTuple):
+    """A transition of a state: where it leads, its mean reward, and its share of those of its pair."""
+
+    action: int
+    to: int
+    ends: bool
+    reward: float
+    share: float
 
 
 @saved(
@@ -144,6 +155,11 @@ class Table:
             mode = EXPLORING
         return pair_values(self._tables, s, self._V[mode], self._gamma, *self._settings(mode))
 
+    @property
+    def transitions(self) -> int:
+        """How many different ones were counted."""
+        return self._edges
+
     def value(self, s: int) -> float:
         """V(s) when exploiting."""
         return float(self._V[EXPLOITING, s])
@@ -152,16 +168,16 @@ class Table:
         """How often an action was tried in a state."""
         return int(self._tables.tries[s].sum()) if s < self._states else 0
 
-    def usual(self, s: int) -> list[tuple[int, int, bool, float]]:
-        """(action, next state, whether the episode ends, mean reward) of the most frequent transition of each pair."""
+    def outcomes(self, s: int) -> list[Outcome]:
+        """What followed on the actions in a state."""
         t, result = self._tables, []
         for action in np.flatnonzero(t.tries[s]).tolist():
-            edge = most = int(t.first[s, action])
+            edge = int(t.first[s, action])
             while edge >= 0:
-                most = edge if t.times[edge] > t.times[most] else most
+                times = int(t.times[edge])
+                mean, share = float(t.reward[edge]) / times, times / int(t.tries[s, action])
+                result.append(Outcome(action, int(t.to[edge]), bool(t.ends[edge]), mean, share))
                 edge = int(t.following[edge])
-            mean = float(t.reward[most] / t.times[most])
-            result.append((action, int(t.to[most]), bool(t.ends[most]), mean))
         return result
 
     def choose(self, s: int, mode: int, rng: np.random.Generator) -> int:

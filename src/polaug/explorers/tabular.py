@@ -22,10 +22,11 @@ from polaug.explorers.table import EXPLOITING, EXPLORING, Table, TabularOptions
 from polaug.features.spaces import Space
 from polaug.snapshot import saved
 
+_LEAD = 0.5  # of an action on the path without memory over all others, in spreads of the returns
 REPLAYING = 2  # an exploiting episode that plays the best one again
 
 
-@saved("_returns", "_table", "_places", "_observations", "_modes", "_best", "_start", "_path")
+@saved("_returns", "_places", "_table", "_observations", "_modes", "_best", "_start", "_path", "_searched")
 class TabularExplorer(Explorer):
     """Counts and optimistic planning for observations that repeat exactly.
 
@@ -51,6 +52,7 @@ class TabularExplorer(Explorer):
         self._numbers: dict[bytes, int] = {}  # of each distinct observation
         self._places = Places(self.actions.n_actions)
         self._start = 0  # the state in which the latest episode began
+        self._searched = 0  # number of known transitions when a path was searched
         self._path: dict[int, Choice] = {}  # by observation: the best path of an agent without memory
         self._modes = np.zeros(0, dtype=np.int64)  # in which each environment's episode is played
         self._best = BestEpisode()
@@ -105,7 +107,8 @@ class TabularExplorer(Explorer):
         q = self._table.known_values(s)
         again = [path.action] if path else self._best.actions_in(s)
         if again:  # while the plan fails, what the best episode did is worth more than all else
-            q[again] = q.max() + 0.01 * max(self._returns.high - self._returns.low, 1e-12)
+            spread = max(self._returns.high - self._returns.low, 1e-12)
+            q[again] = q.max() + (_LEAD if path else 0.01) * spread
         return q
 
     def _learn(self, batch: Batch) -> None:
@@ -119,7 +122,7 @@ class TabularExplorer(Explorer):
             batch.terminated.tolist(), strict=True,
         )  # fmt: skip
         for i, row in enumerate(rows):
-            begins, action = self._places.begins(i), row[1]
+            begins, action = self._best.begins(i), row[1]
             s, to = self._places.follow(i, (i, *row))
             self._start = s if begins else self._start
             self._table.count(s, action, row[4], to, row[5])
@@ -150,7 +153,9 @@ class TabularExplorer(Explorer):
 
     def _find_path(self) -> None:
         """An agent without memory has to do the same wherever things look the same: find a path that it can learn."""
-        if self._places.effects is not None and self._returns.best_reward > 0:
+        known = self._table.transitions if self._returns.best_reward > 0 else 0
+        if self._places.effects is not None and known and (known != self._searched or self._best.in_force):
+            self._searched = known
             self._path = memoryless_path(self._table, self._start, self._places.views, self._returns.gamma)
 
     def _learn_hindsight(self, batch: Batch) -> None:
