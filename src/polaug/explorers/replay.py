@@ -56,6 +56,10 @@ class BestEpisode:
             return self.best[t][1]
         return None
 
+    def begins(self, environment: int) -> bool:
+        """Whether no step of the environment's episode is known yet."""
+        return not self._under_way.get(environment)
+
     def step(self, environment: int, state: int, action: int) -> None:
         """One step of an episode."""
         so_far = self._under_way.setdefault(environment, [])

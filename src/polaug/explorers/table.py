@@ -6,12 +6,14 @@ Used by `tabular` and by the arm `aggregation`. The caller numbers the states fr
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from polaug.checks import non_negative, whole
 from polaug.errors import invalid
 from polaug.explorers.base import FloatArray
+from polaug.explorers.places import Places
 from polaug.explorers.planning import NEVER, BoolArray, IntArray, Tables, pair_values, sweep
 from polaug.explorers.returns import Returns
 from polaug.explorers.translations import MOST_ACTIONS, Translations
@@ -53,6 +55,16 @@ class TabularOptions:
             whole(name, getattr(self, name), 1)
 
 
+class Outcome(NamedTuple):
+    """A transition of a state: where it leads, its mean reward, and its share of those of its pair."""
+
+    action: int
+    to: int
+    ends: bool
+    reward: float
+    share: float
+
+
 @saved(
     "_returns", "_tables", "_states", "_edges", "_translations", "_predicted", "_V", "_queue", "_waiting", "_span",
     "_repeats", "_surprises", "_optimum", "_doubt", "_best", "_barren", "_turn", fixed=("_actions",),
@@ -68,15 +80,21 @@ class Table:
         Returns so far, kept up to date by the caller: the scale of optimism.
     options
         Caution, patience and budget.
+    places
+        Completes the table of next states instead of `Translations`.
     """
 
-    def __init__(self, actions: int, returns: Returns, options: TabularOptions | None = None) -> None:
+    def __init__(
+        self, actions: int, returns: Returns, options: TabularOptions | None = None, places: Places | None = None
+    ) -> None:
         self._actions, self._returns, self._gamma = actions, returns, returns.gamma
         self._options = options or TabularOptions()
         self._tables = _empty(64, 256, actions)
         self._states = self._edges = 0
         self._found: dict[tuple[int, int, int, bool], int] = {}  # edges by state, action, next state and its end
-        self._translations = Translations(actions) if actions <= MOST_ACTIONS else None
+        self._translations: Translations | Places | None = places
+        if places is None and actions <= MOST_ACTIONS:
+            self._translations = Translations(actions)
         self._predicted = np.zeros((2, actions), dtype=np.int64)  # first tries that were predicted, and rightly so
         self._V: FloatArray = np.zeros((2, 64))
         self._queue: IntArray = np.zeros((2, 64), dtype=np.int64)
@@ -97,6 +115,13 @@ class Table:
         within("table.queue", self._queue, 0, states - 1)
         keys = (getattr(t, name)[:last].tolist() for name in _EDGE_KEY)
         self._found = dict(zip(zip(*keys, strict=True), range(last), strict=True))
+
+    def with_places(self, places: Places) -> Table:
+        """An empty table that judges episodes as this one, for states that `places` numbers."""
+        table = Table(self._actions, self._returns, self._options, places)
+        table._best, table._barren, table._turn, table._optimum = self._best, self._barren, self._turn, self._optimum
+        table._grow(len(places.views))
+        return table
 
     # -- modes ------------------------------------------------------------------------------------------------------
 
@@ -129,6 +154,31 @@ class Table:
         if mode == EXPLOITING and not self._tables.tries[s].any():
             mode = EXPLORING
         return pair_values(self._tables, s, self._V[mode], self._gamma, *self._settings(mode))
+
+    @property
+    def transitions(self) -> int:
+        """How many different ones were counted."""
+        return self._edges
+
+    def value(self, s: int) -> float:
+        """V(s) when exploiting."""
+        return float(self._V[EXPLOITING, s])
+
+    def tries(self, s: int) -> int:
+        """How often an action was tried in a state."""
+        return int(self._tables.tries[s].sum()) if s < self._states else 0
+
+    def outcomes(self, s: int) -> list[Outcome]:
+        """What followed on the actions in a state."""
+        t, result = self._tables, []
+        for action in np.flatnonzero(t.tries[s]).tolist():
+            edge = int(t.first[s, action])
+            while edge >= 0:
+                times = int(t.times[edge])
+                mean, share = float(t.reward[edge]) / times, times / int(t.tries[s, action])
+                result.append(Outcome(action, int(t.to[edge]), bool(t.ends[edge]), mean, share))
+                edge = int(t.following[edge])
+        return result
 
     def choose(self, s: int, mode: int, rng: np.random.Generator) -> int:
         """The action with the highest value; ties are broken at random."""
