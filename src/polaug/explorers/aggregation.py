@@ -27,11 +27,11 @@ class AggregationOptions:
     """Settings of the grid."""
 
     most: int = 16
-    """Cells across a dimension, at most."""
+    """Maximum number of cells along a dimension."""
     cells: int = 4000
-    """Cells of a grid, at most."""
+    """Maximum number of cells of the grid."""
     width: float = 2.0
-    """Steps that a cell is wide."""
+    """Width of a cell, in large (90% quantile) changes of a dimension within a step."""
 
 
 @saved("_low", "_width", "_across", "_table", "_counted", "_modes", "laid")

@@ -17,13 +17,13 @@ class BanditOptions:
     """Settings of the bandit."""
 
     decay: float = 0.8
-    """Weight of a return against that of the next one of the same arm."""
+    """Weight of a return relative to the next return of the same arm."""
     bonus: float = 0.3
-    """Bonus of an arm that was never tried, where returns span 0 to 1."""
+    """Bonus of an arm that was never tried, as a share of the range of returns. It falls with the tries."""
     prior: float = 0.1
-    """Bonus of the first arm, which explores."""
+    """Bonus of the first arm, because it explores; as a share of the range of returns."""
     recent: int = 40
-    """Number of episodes that set the scale of returns, and of returns kept of each arm."""
+    """Number of recent episodes that set the range of returns, and number of returns kept for each arm."""
     retry: float = 1.3
     """Growth of the data after which all arms are tried again if even the best arm falls short of the best return."""
     failing: int = 10

@@ -1,4 +1,4 @@
-"""The revisit penalty: a place that was come back to is worth no more than the loop that led there.
+"""The revisit penalty: V of a state that was revisited is at most the value of the loop that led back to it.
 
 V has faults: now and then a place looks better than it is, and following V leads back to it for ever. If the way from
 a place back to it took k steps with the mean reward r̄, staying on that loop is worth r̄ / (1 − γ). So far as V promises
