@@ -42,7 +42,7 @@ class Plan(NamedTuple):
 
 @saved()
 class Bounds(NamedTuple):
-    """The range in which values are looked for: `optimum` is what an unknown state is worth."""
+    """Bounds of V. `optimum` is the value of an unknown state."""
 
     low: float
     optimum: float
