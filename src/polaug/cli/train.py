@@ -72,7 +72,12 @@ def chosen_method(algo: str, given: dict[str, Any]) -> Method:
     found = method(algo)
     if given.get("explorer") == "none":
         if len(given) > 1 or found.augmentation is not None:
-            raise invalid("--explorer", "none leaves nothing to set", algo, "Name a plain algorithm, and no more.")
+            raise invalid(
+                "--explorer",
+                "none takes a plain algorithm and no other setting of the augmentation",
+                algo,
+                "Pass for example --algo ppo --explorer none.",
+            )
         return found
     if found.augmentation is None and found.name in ALGORITHMS and ALGORITHMS[found.name].module.startswith("polaug"):
         if given:

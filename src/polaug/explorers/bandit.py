@@ -66,8 +66,8 @@ def best(arms: Mapping[str, Arm], recent: list[float], options: BanditOptions) -
 
 
 def are_failing(own: list[float], recent: list[float], found: bool, options: BanditOptions) -> bool:
-    """Whether most of the arms' last episodes (`own`) tied the worst return, although better ones were seen or nothing
-    good ever was.
+    """Whether most of the arms' last episodes (`own`) tied the worst return, although a better one was seen or the task
+    was never found.
     """
     if len(own) < options.failing:
         return False
@@ -80,10 +80,10 @@ def choose(
     arms: Mapping[str, Arm], recent: list[float], steps: int, phase: Phase, costly: bool, options: BanditOptions,
     predicted: Callable[[str], float | None],
 ) -> str:  # fmt: skip
-    """The arm that plays next. The first one explores: it plays alone until rewards differ, and mostly until
-    something good was found, unless every step costs.
+    """The arm that plays next.
 
-    `predicted` gives an arm's return in model rollouts, None if it is unknown.
+    The first arm explores. It plays alone in the blind phase, and most episodes of the searching phase unless every
+    step costs. `predicted` gives an arm's return in model rollouts, None if it is unknown.
     """
     first, *others = arms
     if not others or phase is Phase.BLIND:

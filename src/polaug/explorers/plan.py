@@ -27,7 +27,7 @@ class Plan(NamedTuple):
     slopes: FloatArray  # (2 m,) of the exponents in squared distances
     weights: FloatArray  # (2 m,)
     quadratic: FloatArray  # (P,) weights of the monomials of z
-    paid: float  # 1, or 0 until rewards differ
+    paid: float  # factor of rewards: 1, or 0 in the blind phase
     mean: float
     low: float
     optimum: float

@@ -102,7 +102,7 @@ class Table:
 
     @property
     def searching(self) -> bool:
-        """Whether no reward was above 0 so far, and the search has not been in vain for long."""
+        """Whether no reward was above 0 so far, and the search has lasted less than `patience_unrewarded` episodes."""
         return self._returns.best_reward <= 0 and self._barren < self._options.patience_unrewarded
 
     def next_mode(self) -> int:
