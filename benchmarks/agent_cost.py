@@ -31,8 +31,8 @@ TASKS = ("CartPole-v1", "MountainCar-v0")
 TARGET = 1.3
 TURN = 250  # steps
 PARTS = {
-    "agent": "the agent itself", "act": "explorer acts", "observe": "explorer learns", "relabel": "lessons: Q̂'s labels",
-    "teach": "lessons: gradient steps", "watch": "memory of the lessons", "rest": "bookkeeping",
+    "agent": "the agent itself", "act": "explorer acts", "observe": "explorer learns", "relabel": "teaching: labels",
+    "teach": "teaching: gradient steps", "watch": "teaching: memory", "rest": "bookkeeping",
 }  # fmt: skip
 COLOURS = ("0.75", "#0072B2", "#56B4E9", "#E69F00", "#D55E00", "#009E73", "#CC79A7")
 

@@ -1,4 +1,4 @@
-"""What the coach is worth: agents with it, with one of its settings changed, and plain.
+"""What the coach improves: agents with it, with one of its settings changed, and without it.
 
     python -m benchmarks.coach --tasks MountainCar-v0 CartPole-v1 --agents ppo dqn --variants plain keep_0 --seeds 10
 

@@ -1,4 +1,4 @@
-"""Why Numba: one update by our compiled kernel, by SciPy's BLAS calls and by NumPy; `python -m benchmarks.rank_one`.
+"""Why Numba: one update by polaug's kernel, by SciPy's BLAS calls and by NumPy; `python -m benchmarks.rank_one`.
 
 The same arithmetic each time: φ = x ⊗ y, h = P φ, P ← P − h hᵀ / (1 + φᵀh), and the step of w.
 """

@@ -136,7 +136,7 @@ def test_the_site_can_be_read_from_a_disk_and_its_examples_are_code(tmp_path):
         assert page.name == "404.html" or all((page.parent / link).is_file() for link in links), page
     reference = (tmp_path / "reference.html").read_text(encoding="utf-8")
     assert "<blockquote>" not in reference  # what >>> becomes outside a block of code
-    assert reference.count('<span class="gp">&gt;&gt;&gt; </span><span class="kn">import</span>') == 3
+    assert reference.count('<span class="gp">&gt;&gt;&gt; </span><span class="kn">import</span>') == 4
 
 
 def test_make_clean_keeps_runs():

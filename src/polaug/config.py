@@ -24,16 +24,16 @@ class Augmentation:
 
     explorer: str | Callable[..., Any] = "portfolio"
     """The explorer that guides if there is no `guide`: a name from `polaug.explorers()`, or a callable
-    f(observation_space, action_space, seed=…)."""
+    f(observation_space, action_space, seed=…) that returns an `Explorer`, for example its class."""
 
     explorer_options: Mapping[str, Any] = field(default_factory=dict)
-    """Options of that explorer."""
+    """Options of `explorer`, by name. The page of each explorer lists them."""
 
     transfer: str = "auto"
     """How the agent is taught: a name from `polaug.transfers()`. "auto" chooses by the kind of agent."""
 
     tau_e: int | None = None
-    """τ_e of Algorithm 1: the explorer drives the first τ_e steps and none after them. None: p decides."""
+    """τ_e of Algorithm 1: the guide drives the first τ_e steps and none after them. None: p decides (see `window`)."""
 
     tau_q: int | None = None
     """τ_q of Algorithm 1: Q̂ is learnt during the first τ_q steps. None: during all steps."""
@@ -42,7 +42,8 @@ class Augmentation:
     """Seed of the guide, the coach and the teaching. None: the agent's seed, or a random one if it has none."""
 
     window: int = 8
-    """Episodes of each kind from which p = P(guide better) is computed. Fewer make p noisy, more make it react late."""
+    """Number of latest episodes of guide and agent from which p is computed, the probability that the guide has the
+    higher mean return. Fewer episodes make p noisy, more make it react late."""
 
     guide_share: float = 0.75
     """Largest share of the steps that the guide drives. The agent needs the rest for its own training."""
@@ -52,7 +53,7 @@ class Augmentation:
 
     evaluation_share: float = 0.5
     """Share of the agent's episodes without exploration noise. A stochastic policy often has much lower returns during
-    training than its deterministic one. p compares the guide with the better kind."""
+    training than its deterministic one. The better kind counts for p."""
 
     keep: float = 0.3
     """Weight of teaching updates on earlier labels when p is not above `trial_share`, for value-based agents. Without
@@ -71,7 +72,7 @@ class Augmentation:
     """Learning rate of the separate Adam optimizer of teaching."""
 
     n_step: int = 5
-    """n of the n-step returns of value-based agents, unless their `n_steps` was set. 1 changes nothing."""
+    """n of the n-step returns of value-based agents, unless you set their own `n_steps`. 1 changes nothing."""
 
     memory: int = 20_000
     """States kept for teaching."""

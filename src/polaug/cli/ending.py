@@ -100,7 +100,7 @@ def _tell(runs: list[Run], outcome: StudyOutcome) -> None:
     """Print the table and the report's path, or why there is none."""
     from polaug.report import write_report
 
-    with contextlib.suppress(PolaugError):  # the report meets the same fault, and says it
+    with contextlib.suppress(PolaugError):  # writing the report raises the same error, which is printed below
         print(table(headline(runs)), end="\n\n")
     steps = sum(int(run.done.get("steps", 0)) for run in runs)
     before = f" ({len(outcome.reused)} from before)" if outcome.reused else ""

@@ -35,7 +35,7 @@ _CORES = os.cpu_count() or 1
 
 
 def whole_number(text: str | int) -> int:
-    """`10000`, `10_000` or `1e4`; where a flag has a least value, the function that takes it says so."""
+    """`10000`, `10_000` or `1e4`. The function that uses the value checks its minimum."""
     with suppress(ArithmeticError):
         value = Decimal(text)
         if value % 1 == 0 and abs(value) < 2**53:
@@ -119,7 +119,9 @@ class Budget:
     steps: Annotated[int | None, whole("Minimum number of steps of a run; 20,000 unless --episodes is given.")] = None
     episodes: Annotated[int | None, whole("Minimum number of episodes of a run.")] = None
     every: Annotated[int, whole("Steps between evaluations.", "--every", "--eval-freq")] = 1_000
-    early_every: Annotated[int, whole(f"The same in the first {EARLY_STEPS:,} steps; 0: --every.")] = EARLY_EVERY
+    early_every: Annotated[
+        int, whole(f"Steps between evaluations in the first {EARLY_STEPS:,} steps; 0: as --every.")
+    ] = EARLY_EVERY
     eval_episodes: Annotated[int, whole("Episodes per evaluation.")] = 10
     confirm_episodes: Annotated[int, whole("Episodes from fresh starts to confirm that a task is solved.")] = (
         CONFIRM_EPISODES
@@ -149,7 +151,7 @@ class Settings:
         list[str] | None,
         typer.Option("-p", "--param", metavar="NAME:VALUE", help="One hyperparameter. Can be repeated."),
     ] = None
-    device: Annotated[str | None, typer.Option(metavar="NAME", help="cpu (default), cuda or auto.")] = None
+    device: Annotated[str | None, typer.Option(metavar="NAME", help="cpu (default), cuda, mps or auto.")] = None
 
     def task(self, found: Task) -> Task:
         """The task with other arguments of its environment."""

@@ -46,8 +46,9 @@ def _texts() -> dict[str, str]:
 
 
 def _with_default(text: str, field: dataclasses.Field[Any]) -> str:
-    """The sentence, and what it means to leave the flag out; a function cannot be typed."""
-    text = re.sub(r", or a callable .*\.$", ".", text)
+    """The help of a flag: the field's text and its default, without what only Python can pass."""
+    text = re.sub(r", or a callable .*\.$", ".", " ".join(text.split()))
+    text = text.replace("Anything that acts: the name of an explorer, or", "The name of an explorer, or module:name of")
     if field.default is None:
         return text.replace("None: ", "Default: ")
     return f"{text} Default: {'none' if field.default is dataclasses.MISSING else field.default}."
@@ -71,7 +72,12 @@ def chosen_method(algo: str, given: dict[str, Any]) -> Method:
     found = method(algo)
     if given.get("explorer") == "none":
         if len(given) > 1 or found.augmentation is not None:
-            raise invalid("--explorer", "none leaves nothing to set", algo, "Name a plain algorithm, and no more.")
+            raise invalid(
+                "--explorer",
+                "none takes a plain algorithm and no other setting of the augmentation",
+                algo,
+                "Pass for example --algo ppo --explorer none.",
+            )
         return found
     if found.augmentation is None and found.name in ALGORITHMS and ALGORITHMS[found.name].module.startswith("polaug"):
         if given:
@@ -161,7 +167,7 @@ def train(
     check_budget(**length, seed=seed)
     wanted = run_settings(found, chosen, seed, **length)
     path = run_path(out, found.name, chosen.name, seed)
-    before = finished(path, wanted)  # refuses a folder of others
+    before = finished(path, wanted)  # raises an error for files that polaug did not write
     label = f"{found.name} · {chosen.name} · seed {seed}"
     try:
         with followed(out, logs.live), Shown() as shown:

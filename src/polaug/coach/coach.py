@@ -42,8 +42,8 @@ class Coach:
         The agent; see `Pupil.of_values` and `Pupil.of_policy`.
     observation_space, action_space : gymnasium.Space
         The spaces of a single environment.
-    augmentation : Augmentation
-        The settings.
+    augmentation : Augmentation, optional
+        The settings. None: the defaults.
     n_envs : int
         Number of environments that are stepped together.
     seed : int

@@ -1,4 +1,4 @@
-"""Box 3: explorers, who act while the agent is still ignorant. Start at `make_explorer`.
+"""Box 3: explorers, which choose actions and learn from transitions. Start at `make_explorer`.
 
 To add one, write one file that defines it and add one line to METHODS; its name is the file's. `polaug.testing` has
 the contract tests it must pass.
@@ -55,7 +55,18 @@ def explorers() -> tuple[str, ...]:
 def make_explorer(
     name: str, observation_space: Space, action_space: Space, *, seed: int = 0, **options: Any
 ) -> Explorer:
-    """The explorer called `name` for these spaces; `options` are those of its class.
+    """The explorer called `name` for these spaces.
+
+    Parameters
+    ----------
+    name : str
+        A name from `polaug.explorers()`.
+    observation_space, action_space : gymnasium.Space
+        The spaces of a single environment.
+    seed : int
+        The same seed reproduces a run exactly.
+    **options
+        Options of the explorer; its page in the documentation lists them.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""`aggregation`: tabular R-max on a coarse grid over what was seen (state aggregation; Bertsekas, 2011).
+"""`aggregation`: tabular R-max on a coarse grid over the observed range (state aggregation; Bertsekas, 2011).
 
-A smooth model goes through walls; counts do not. A cell is about two steps wide, so that most steps are seen to lead
-somewhere. It pays where observations are few numbers and steps are large, and costs tries elsewhere, so in a portfolio
-it is the reserve: it joins when the others keep failing.
+A smooth model predicts paths through walls; counts do not. A cell is about two steps wide, so that most steps lead to
+another cell. It helps where observations have few dimensions and steps are large, and wastes episodes elsewhere.
+Therefore it is the reserve arm of the portfolio, which plays when the other arms keep failing.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ class AggregationOptions:
     """Settings of the grid."""
 
     most: int = 16
-    """Cells across a dimension, at most."""
+    """Maximum number of cells along a dimension."""
     cells: int = 4000
-    """Cells of a grid, at most."""
+    """Maximum number of cells of the grid."""
     width: float = 2.0
-    """Steps that a cell is wide."""
+    """Width of a cell, in large (90% quantile) changes of a dimension within a step."""
 
 
 @saved("_low", "_width", "_across", "_table", "_counted", "_modes", "laid")
 class Aggregation:
-    """Counts on a grid, laid when it is first asked for and again whenever the range seen has grown."""
+    """Counts on a grid, which is built at the first use and again whenever the observed range has grown."""
 
     def __init__(
         self, experience: Experience, n_actions: int, rng: np.random.Generator, options: AggregationOptions
@@ -52,7 +52,7 @@ class Aggregation:
 
     @staticmethod
     def suits(dimensions: int, n_actions: int) -> bool:
-        """Whether a grid over so many dimensions has few enough cells to be worth counting."""
+        """Whether a grid over so many dimensions has few enough cells to be counted."""
         return dimensions <= _MOST_DIMENSIONS and n_actions <= _MOST_ACTIONS
 
     def choose(self, flat: FloatArray, where: IntArray) -> IntArray:
@@ -63,7 +63,7 @@ class Aggregation:
         return np.array(chosen, dtype=np.int64)
 
     def learn(self, n: int, judged: Mapping[int, float | None]) -> None:
-        """Count what the buffer got, and judge the modes of the episodes that are over by their returns."""
+        """Count the new transitions of the buffer, and pass the returns of ended episodes to the table."""
         if not self.laid or self._outgrown():
             self._lay()
         if len(self._modes) != n:

@@ -17,13 +17,13 @@ class BanditOptions:
     """Settings of the bandit."""
 
     decay: float = 0.8
-    """Weight of a return against that of the next one of the same arm."""
+    """Weight of a return relative to the next return of the same arm."""
     bonus: float = 0.3
-    """Bonus of an arm that was never tried, where returns span 0 to 1."""
+    """Bonus of an arm that was never tried, as a share of the range of returns. It falls with the tries."""
     prior: float = 0.1
-    """Bonus of the first arm, which explores."""
+    """Bonus of the first arm, because it explores; as a share of the range of returns."""
     recent: int = 40
-    """Number of episodes that set the scale of returns, and of returns kept of each arm."""
+    """Number of recent episodes that set the range of returns, and number of returns kept for each arm."""
     retry: float = 1.3
     """Growth of the data after which all arms are tried again if even the best arm falls short of the best return."""
     failing: int = 10
@@ -66,8 +66,8 @@ def best(arms: Mapping[str, Arm], recent: list[float], options: BanditOptions) -
 
 
 def are_failing(own: list[float], recent: list[float], found: bool, options: BanditOptions) -> bool:
-    """Whether most of the arms' last episodes (`own`) tied the worst return, although better ones were seen or nothing
-    good ever was.
+    """Whether most of the arms' last episodes (`own`) tied the worst return, although a better one was seen or the task
+    was never found.
     """
     if len(own) < options.failing:
         return False
@@ -80,10 +80,10 @@ def choose(
     arms: Mapping[str, Arm], recent: list[float], steps: int, phase: Phase, costly: bool, options: BanditOptions,
     predicted: Callable[[str], float | None],
 ) -> str:  # fmt: skip
-    """The arm that plays next. The first one explores: it plays alone until rewards differ, and mostly until
-    something good was found, unless every step costs.
+    """The arm that plays next.
 
-    `predicted` gives an arm's return in model rollouts, None if it is unknown.
+    The first arm explores. It plays alone in the blind phase, and most episodes of the searching phase unless every
+    step costs. `predicted` gives an arm's return in model rollouts, None if it is unknown.
     """
     first, *others = arms
     if not others or phase is Phase.BLIND:

@@ -1,4 +1,4 @@
-"""The one protocol of explorers, batched: who chooses actions, learns from transitions, and may pay for novelty.
+"""The protocol of all explorers: choose actions, learn from transitions, optionally give a bonus. Calls are batched.
 
 Every array has one row per environment; a single environment is a batch of one. The base class checks what comes in
 before anything changes, so that a bad call leaves the explorer as it was; subclasses see flat, checked arrays.
@@ -42,13 +42,22 @@ BoolArray = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Transitions:
-    """One step of each environment, as the environment returned it.
+    """One step of each of n environments, as the environments returned it.
 
-    Observations are an array of n rows; for a Dict space a dict of such arrays, for a Tuple space a tuple of them.
-
-    `next_observations` holds the state that the step led to, also where the episode ended there: the terminal
-    observation, not the first one of the next episode. `terminated` says that the task ended there (its value is 0
-    from then on); `truncated` that a time limit was reached (it is not).
+    Parameters
+    ----------
+    observations : array (n, ...)
+        The observations before the step. For a Dict space a dict of such arrays, for a Tuple space a tuple of them.
+    actions : array (n, ...)
+        The actions that were executed.
+    rewards : array (n,)
+        The rewards.
+    next_observations : array (n, ...)
+        The observations after the step. Where an episode ended: its last observation, not the first one of the next.
+    terminated : array of bool (n,)
+        True where the task ended: the value of the next state is 0.
+    truncated : array of bool (n,)
+        True where a time limit ended the episode: the next state keeps its value.
     """
 
     observations: Any
@@ -106,15 +115,23 @@ class Explorer(ABC):
     """Base of all explorers.
 
     A subclass implements `_choose` (columns of Q for flat observations) and `_learn`, and names the attributes that
-    make its state with the decorator `polaug.snapshot.saved` (or writes `_state` and `_load`). `features` is a callable
-    that turns n observations into numbers (n, m), for spaces that need one (text, graphs) or for better ones.
-    Randomness comes from `self._rng` alone, so that a seed repeats to the bit.
+    make its state with the decorator `polaug.snapshot.saved` (or implements `_state` and `_load`). All randomness comes
+    from `self._rng`, so that a seed reproduces a run exactly.
+
+    Parameters
+    ----------
+    observation_space, action_space : gymnasium.Space
+        The spaces of a single environment.
+    seed : int
+        Seed of all random choices.
+    features : callable, optional
+        Converts n observations to numbers (n, m). Needed for text and graphs; useful if you know better features.
     """
 
     steers: ClassVar[bool] = True
-    """True if `act` is worth following; False for explorers that only pay (`bonus`)."""
+    """True if the explorer can drive. False if it only gives a bonus; `act` is then random."""
     pays: ClassVar[bool] = False
-    """True if `bonus` gives intrinsic rewards."""
+    """True if `bonus` returns intrinsic rewards."""
 
     def __init__(
         self,
@@ -126,7 +143,7 @@ class Explorer(ABC):
     ) -> None:
         self.observation_space, self.action_space = observation_space, action_space
         self._encode = None if features is None else Custom(observation_space, function=features)
-        # Whatever the environment sends, the explorer lives in a space of d columns.
+        # Subclasses see any observation as d columns of numbers.
         self._flatten = Flattener(observation_space if self._encode is None else unbounded_columns(self._encode.size))
         self._state_space: Space = self._flatten.columns
         self._seed = whole("seed", seed, 0)
@@ -156,35 +173,35 @@ class Explorer(ABC):
         return actions if legal.complete else legal.repaired(actions, self._rng)
 
     def drive_only(self, where: BoolArray) -> None:  # noqa: B027 (of use to explorers that judge whole episodes)
-        """Said before `act`, about that call alone: its actions will be taken in these environments (n,) only.
+        """Announce that the actions of the next `act` are executed only where `where` (n,) is True.
 
-        Somebody else, an agent under training, drives in the others, and may well do the same by chance. `act` still
-        gives an action for each environment; nothing need depend on those that will not be taken.
+        Call it before that `act`. An agent drives in the other environments and may choose the same actions by chance.
+        `act` still returns an action for each environment.
         """
 
     def observe(self, transitions: Transitions) -> None:
-        """Learn from one step of each environment; the order of environments stays the same from call to call."""
+        """Learn from one step of each environment. The order of the environments must be the same in every call."""
         batch = self._read(transitions)
         self._learn(batch)
         self.steps += len(batch)
 
     def observe_past(self, steps: Sequence[Transitions]) -> None:
-        """Learn from several steps, in order, that something else drove: as `observe` on each, or cheaper."""
+        """Learn from several consecutive steps that the agent drove. Same as `observe` for each, or cheaper."""
         for transitions in steps:
             self.observe(transitions)
 
     def observe_hindsight(self, episode: Transitions) -> None:
-        """Learn from an episode, its steps in order, whose goal was replaced by what it reached.
+        """Learn from the steps of an episode whose goal was replaced by what it reached (hindsight replay).
 
-        It says what follows on an action and what is paid. It says nothing about returns: nobody pursued it.
+        The steps are data on next states and rewards. Their return is not recorded, because nothing aimed at that goal.
         """
         self._learn_hindsight(self._read(episode))
 
     def reset(self) -> None:  # noqa: B027 (of use to explorers that follow episodes)
-        """All environments have been reset: episodes under way have no end."""
+        """Drop unfinished episodes, because all environments have been reset."""
 
     def bonus(self, transitions: Transitions) -> FloatArray:
-        """Intrinsic reward (n,) of each transition; zero for explorers that steer instead of pay."""
+        """Intrinsic reward (n,) of each transition; zero for explorers without a bonus."""
         return self._bonus(self._read(transitions))
 
     @one_thread
@@ -206,7 +223,7 @@ class Explorer(ABC):
 
     @property
     def searching(self) -> bool:
-        """Whether it has found nothing to aim for yet. Its returns then say nothing about what it can reach."""
+        """Whether no reward stands out so far. The returns then do not show what the explorer can reach."""
         return False
 
     @one_thread
@@ -220,13 +237,13 @@ class Explorer(ABC):
         return {"steps": float(self.steps)}
 
     def state_dict(self) -> State:
-        """Everything learnt, as plain arrays; `load_state_dict` goes on from there to the bit."""
+        """Everything learnt, as plain arrays. `load_state_dict` restores it exactly."""
         header = {"method": np.array(type(self).__name__), "spaces": np.array(self._signature()),
                   "steps": np.array(self.steps, dtype=np.int64), "generator": generator_state(self._rng)}  # fmt: skip
         return header | prefixed("state", with_checksums(self._state()))
 
     def load_state_dict(self, state: State) -> None:
-        """Take over a `state_dict` of the same explorer, options and spaces; on a StateError nothing has changed."""
+        """Restore a `state_dict` of the same explorer, options and spaces. A StateError changes nothing."""
         before = self._state()
         try:
             method, saved_from = str(state["method"]), str(state["spaces"])
@@ -254,11 +271,11 @@ class Explorer(ABC):
         self._rng.bit_generator.state = rng.bit_generator.state  # in place: parts of an explorer share the generator
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state to a file of plain arrays, whole or not at all."""
+        """Write the state to a file of plain arrays. A crash leaves no partial file."""
         save_state(path, self.state_dict())
 
     def load(self, path: str | os.PathLike[str]) -> None:
-        """Go on from a file that `save` wrote."""
+        """Restore the state from a file that `save` wrote."""
         self.load_state_dict(load_state(path))
 
     # -- what subclasses implement ----------------------------------------------------------------------------------
@@ -336,7 +353,7 @@ class Explorer(ABC):
             if not np.isfinite(rewards).all():
                 at = int(np.argmin(np.isfinite(rewards)))
                 raise invalid(
-                    "rewards", f"environment {at}: must be finite", rewards[at].item(), "Mend the environment."
+                    "rewards", f"environment {at}: must be finite", rewards[at].item(), "Correct the environment."
                 )
             rewards = np.clip(rewards, -LARGEST, LARGEST)
         return Batch(

@@ -27,7 +27,7 @@ _MOST_COMBINATIONS = 1_000_000  # of several choices that are counted one by one
 
 @saved("_counts", "_scaled", "_arrays", "_hash")
 class CountingExplorer(Explorer):
-    """Counts hashed states and pays for new ones; acts at random, because it only pays.
+    """Counts hashed states and gives a bonus for rare ones; acts at random.
 
     `beta` scales the bonus, `bits` is the length k of the hash code, `tables` how many prime-sized tables count it.
     With `bias` the hash planes are shifted, so that states on the same ray from the mean can differ.

@@ -59,7 +59,7 @@ class Experience:
         return finished
 
     def learn_pairs(self, batch: Batch) -> None:
-        """Take in transitions that belong to no episode."""
+        """Take in relabelled transitions, which belong to no episode."""
         self.dynamics.learn(batch, self.buffer.add(batch, self._rng))
 
     def review(self) -> None:
@@ -83,7 +83,7 @@ class DynamicsExplorer(Explorer):
     dynamics, record
         `DynamicsOptions`, `RecordOptions`, or dicts of some of their fields.
     experience
-        That of a portfolio, which then takes in the transitions; None: one of its own.
+        The `Experience` of a portfolio, which adds the transitions to it. None: its own.
     **common
         `seed` and `features`, as for all explorers.
     """

@@ -15,7 +15,7 @@ from polaug.features.spaces import action_flattener
 
 
 class ICMExplorer(PredictionExplorer):
-    """Pays for transitions that a model of the dynamics predicts badly; acts at random.
+    """A bonus for transitions that a model of the dynamics predicts badly; acts at random.
 
     `beta` scales the bonus, which is in units of the running deviation of its own discounted sums (`gamma`). The
     encoder gives `outputs` features; all networks have one hidden layer of `hidden` units. Every `every` transitions

@@ -169,7 +169,7 @@ class ModelExplorer(DynamicsExplorer):
         low = max(min(r.low - 0.5 * spread, 0.0), min(r.worst_reward, 0.0) * horizon)
         return Bounds(low, max(optimum, low))
 
-    # -- what it knows ----------------------------------------------------------------------------------------------
+    # -- predictions ------------------------------------------------------------------------------------------------
 
     def _q_values(self, flat: FloatArray, states: Any) -> FloatArray | None:
         return self.values(flat)

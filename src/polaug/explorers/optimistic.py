@@ -202,7 +202,9 @@ class OptimisticExplorer(Explorer):
                 engine.solve(phi.T @ targets[mine, None])
 
     def _bounds(self) -> tuple[float, float, float]:
-        """The returns seen, half their spread beyond and what the rewards allow; a spread more while curious."""
+        """Bounds of targets: the observed returns plus half their spread, within what the rewards allow; one spread
+        more while the bonus is used.
+        """
         returns, spread, horizon = self._returns, self._returns.scale(), 1.0 / (1.0 - self._gamma)
         low = max(returns.low - 0.5 * spread, min(returns.worst_reward * horizon, 0.0))
         high = min(returns.high + 0.5 * spread, max(returns.best_reward * horizon, 0.0))

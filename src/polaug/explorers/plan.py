@@ -27,7 +27,7 @@ class Plan(NamedTuple):
     slopes: FloatArray  # (2 m,) of the exponents in squared distances
     weights: FloatArray  # (2 m,)
     quadratic: FloatArray  # (P,) weights of the monomials of z
-    paid: float  # 1, or 0 until rewards differ
+    paid: float  # factor of rewards: 1, or 0 in the blind phase
     mean: float
     low: float
     optimum: float
@@ -42,7 +42,7 @@ class Plan(NamedTuple):
 
 @saved()
 class Bounds(NamedTuple):
-    """The range in which values are looked for: `optimum` is what an unknown state is worth."""
+    """Bounds of V. `optimum` is the value of an unknown state."""
 
     low: float
     optimum: float

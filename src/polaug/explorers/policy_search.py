@@ -41,13 +41,13 @@ class SearchOptions:
     """Settings of the policy search."""
 
     population: int = 24
-    """Policies of a generation."""
+    """Number of policies in a generation."""
     elite: int = 10
-    """Policies kept by what the model predicts,"""
+    """Policies kept because the model predicts the highest returns for them."""
     veterans: int = 4
-    """and by what they really returned."""
+    """Policies kept because of their real returns."""
     starts: int = 4
-    """Rollouts of a policy, half of them before it is compared with others."""
+    """Model rollouts of a policy. Half of them decide whether it gets the others."""
     generations: int = 3
     """Generations that are compared in the same model, each with smaller mutations."""
     mutation: float = 0.5
@@ -55,17 +55,17 @@ class SearchOptions:
     fresh: float = 0.25
     """Share of a generation that is drawn at random."""
     credit: float = 100.0
-    """Steps of rollouts for each real step,"""
+    """Steps of model rollouts that each real step allows."""
     first_credit: float = 40_000.0
-    """and at the beginning."""
+    """Steps of model rollouts allowed at the beginning."""
     burst: float = 0.01
-    """Share of the credit that is spent at one step: a model of few transitions is not worth much."""
+    """Share of the allowed rollout steps that is spent at one real step. An early model is poor, so not all at once."""
     longest: int = 400
-    """Most steps of a rollout."""
+    """Maximum number of steps of a model rollout."""
     known_points: int = 120
-    """States visited, spread as far as possible,"""
+    """Number of visited states, spread as far as possible, that mark where the model has data."""
     known_radius: float = 3.0
-    """so many covering radii around which the model is believed."""
+    """Distance from these states, in covering radii, beyond which predictions of the model are not used."""
 
 
 @saved()
@@ -265,7 +265,7 @@ class PolicySearchExplorer(DynamicsExplorer):
         self._playing[environment] = Playing(self._archive[best], float(predicted[best]), corrected[best])
 
     def _judge_by(self, playing: Playing, total: float) -> None:
-        """Learn from a return what predictions and records are worth."""
+        """Update the errors of predictions and records from a real return."""
         policy, weight = playing.policy, 1.0 / min(self._judged + 1, 5)
         judgements = np.array([self._record(policy), playing.corrected])
         self._errors += ((total - judgements) ** 2 - self._errors) * weight
@@ -319,7 +319,7 @@ class PolicySearchExplorer(DynamicsExplorer):
         self._queue = [Policy(theta) for theta in self._bred(strength)]
 
     def _compare(self, policies: list[Policy]) -> int:
-        """Rollouts of some policies; those that are worth it join the archive."""
+        """Score some policies in model rollouts; those above the median of the archive get all rollouts and join it."""
         assert self._judge is not None
         B, half = len(self._judge.starts), max(len(self._judge.starts) // 2, 1)
         totals, steps = self._judge.returns(np.array([p.theta for p in policies]), self._Y, 0, half)

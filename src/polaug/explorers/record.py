@@ -95,9 +95,10 @@ class Record:
         self._lengths, self._same, self._first = [0] * n, [0] * n, [0.0] * n
 
     def _watch_for_idling(self, rewards: list[float], ended: list[bool]) -> None:
-        """If actions cost and no success was seen, doing nothing is the best known behaviour: search on.
+        """Return to the blind phase for some steps if an episode only repeats its first reward.
 
-        Improving and then staying there is not idle. The search is bounded.
+        If actions have a cost and no success was seen, doing nothing is the best known behaviour. Only equal rewards
+        from the first step on count: staying in a good state that was reached before is not idling.
         """
         least = _ALIKE * max(abs(self.returns.best_reward), abs(self.returns.worst_reward))
         for i, reward in enumerate(rewards):

@@ -20,7 +20,7 @@ class Returns:
         self.low = self.high = 0.0
         self.best_reward, self.worst_reward = -np.inf, np.inf
         self._outstanding = np.inf  # rewards above it are outliers
-        self._struck = False  # whether one was ever seen: such a reward may become common
+        self._struck = False  # whether one was ever seen; kept, because such a reward may become common
         self.steps = 0
         self._rewards: list[list[float]] = []
         self._totals: list[float] = []
@@ -67,7 +67,7 @@ class Returns:
 
     @property
     def most(self) -> float:
-        """No value is above it: the best reward so far for ever, or 0 where the task may end."""
+        """Upper bound of all values: the best reward so far at every step, or 0 if it is negative."""
         return max(self.best_reward, 0.0) / (1.0 - self.gamma)
 
     def restart(self) -> None:

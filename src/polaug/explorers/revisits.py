@@ -1,14 +1,14 @@
-"""The revisit penalty: a place that was come back to is worth no more than the loop that led there.
+"""The revisit penalty: V of a state that was revisited is at most the value of the loop that led back to it.
 
-V has faults: now and then a place looks better than it is, and following V leads back to it for ever. If the way from
-a place back to it took k steps with the mean reward r̄, staying on that loop is worth r̄ / (1 − γ). So far as V promises
-more, a Bellman backup around the loop lowers it there,
+An error in V can trap a greedy policy in a loop around a state whose V is too high. A loop of k steps with the mean
+reward r̄ has the value r̄ / (1 − γ). If V is higher at the state where the loop closes, one Bellman backup around the
+loop lowers it there,
 
     V(s) ← V(s) − (1 − γᵏ) (V(s) − r̄ / (1 − γ)),
 
-and the episode goes elsewhere in the end, as in real-time search (LRTA*, Korf, 1990; RTDP, Barto et al., 1995).
-Penalties vanish with the episode and with the next plan. `ModelExplorer` leaves them out where rewards differ but no
-episode has ever terminated: staying may be all there is to do.
+so that the policy leaves the loop, as in real-time search (LRTA*, Korf, 1990; RTDP, Barto et al., 1995). Penalties end
+with the episode and with the next plan. `ModelExplorer` does not use them where rewards differ but no episode has ever
+terminated: staying in a good state may be the task.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Revisits:
             each.pop(environment, None)
 
     def forget(self) -> None:
-        """Units have changed."""
+        """Drop all penalties, because the units have changed."""
         for each in (self._places, self._visits, self._count, self._total, self._steps):
             each.clear()
 
@@ -61,7 +61,7 @@ class Revisits:
         return (self._places[environment][:n], self._visits[environment][0, :n]) if n else self._nowhere
 
     def visit(self, environment: int, place: FloatArray, value: float, reward: float, gamma: float) -> None:
-        """The episode is at `place` (d,), where V is `value`, and gets `reward` for its next step."""
+        """Record that the episode is at `place` (d,), where V is `value`, and gets `reward` for its next step."""
         if environment not in self._count:
             self._places[environment], self._visits[environment] = np.zeros((_KEPT, len(place))), np.zeros((3, _KEPT))
             self._count[environment], self._steps[environment], self._total[environment] = 0, 0, 0.0

@@ -16,7 +16,7 @@ from polaug.explorers.prediction import PredictionExplorer
 
 
 class RNDExplorer(PredictionExplorer):
-    """Pays for states on which a predictor has not yet learnt a fixed random network; acts at random.
+    """A bonus for states on which a predictor has not yet learnt a fixed random network; acts at random.
 
     `beta` scales the bonus, which is in units of the running deviation of its own discounted sums (`gamma`). Both
     networks have one hidden layer of `hidden` units, the predictor one more, and `outputs` outputs. Every `every`

@@ -28,7 +28,7 @@ _EPISODE_END = 20  # times the updates of a step
 
 @dataclass(frozen=True)
 class TabularOptions:
-    """Tunables of `tabular`."""
+    """Settings of `tabular`."""
 
     gamma: float = 0.99
     """Discount."""
@@ -38,11 +38,11 @@ class TabularOptions:
     patience: int = 2
     """After this many exploring episodes in a row without a better return, every other episode exploits."""
     patience_unrewarded: int = 1000
-    """The same as long as no reward was above 0."""
+    """`patience` while no reward was above 0."""
     optimism: float = 1.0
     """How far above the best return an untried pair may be worth, in spreads of the returns."""
     optimism_unrewarded: float = 10.0
-    """The same while no reward was above 0."""
+    """`optimism` while no reward was above 0."""
     budget: int = 400
     """Maximum number of value updates per environment step. The end of an episode gets twenty times as many."""
 
@@ -127,7 +127,7 @@ class Table:
 
     @property
     def searching(self) -> bool:
-        """Whether no reward was above 0 so far, and the search has not been in vain for long."""
+        """Whether no reward was above 0 so far, and the search has lasted less than `patience_unrewarded` episodes."""
         return self._returns.best_reward <= 0 and self._barren < self._options.patience_unrewarded
 
     def next_mode(self) -> int:

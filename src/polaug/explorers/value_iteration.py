@@ -48,41 +48,43 @@ class PlanOptions:
     """Settings of the planner."""
 
     nodes: int = 2500
-    """Most nodes of the grid,"""
+    """Maximum number of nodes of the grid on which V is solved."""
     along: int = 6
-    """which is used if that leaves as many along each relevant dimension."""
+    """Minimum number of nodes along each relevant dimension. If `nodes` leaves fewer, V is solved on anchor states."""
     hold: int = 4
-    """Most steps for which a backup holds an action, until the state has left the cell of its node."""
+    """Maximum number of steps for which a backup on the grid holds an action until the state has left its cell."""
     pairs: int = 3000
-    """Beyond, most pairs of anchors and actions at which V is solved."""
+    """Without a grid: maximum number of pairs of anchor state and action at which V is solved."""
     centres: int = 150
-    """Radial basis functions of each of the two regressions; two thirds of it while nothing was found."""
+    """Without a grid: radial basis functions of each regression of V (of two); two thirds of it in the blind phase."""
     length: float = 2.0
     """Length of all radial basis functions, in covering radii of their centres; twice that in the second regression
-    while nothing was found.
+    in the blind phase.
     """
     ridge: float = 0.01
-    """Ridge of V; twice that while nothing was found."""
+    """Ridge of the regressions of V; twice that in the blind phase."""
     novelty_centres: int = 60
-    """Radial basis functions of the novelty."""
+    """Number of radial basis functions of the engine that measures novelty."""
     novelty_ridge: float = 0.1
-    """Weight of the prior variance against one visit."""
+    """Weight of the novelty's prior variance against one visit."""
     known: float = 0.1
     """A state whose variance is below this share of the prior's counts as known."""
     optimism: float = 1.0
-    """How far beyond the best return what is unknown is worth, in ranges of the returns; 0: no more than that."""
+    """Optimism: V of unknown states above the best return so far, as a multiple of the range of returns. 0: none."""
     fade: float = 4.0
-    """Episodes after which half of the optimism beyond the best return is gone."""
+    """Episodes after which `optimism` has fallen to one half."""
     sweeps: int = 150
-    """Most rounds of value iteration."""
+    """Maximum number of sweeps of value iteration for a plan."""
     work: int = 4_000_000
     """Multiplications that value iteration may take at each step."""
     growth: float = 0.15
-    """Share of the steps so far after which a new plan is begun,"""
+    """A new plan starts after this share of the steps so far, at the latest after `longest` steps."""
     longest: int = 500
-    """or after so many."""
+    """Maximum number of steps between two plans."""
     revisit_length: float = 0.15
-    """Length of a revisit penalty, in units of the range seen; places that are nearer than half of it are one."""
+    """Length scale of the revisit penalty, where the observed range has length 2. States nearer than half of it are
+    treated as the same.
+    """
     average: bool = True
     """Whether V is the mean of the last two plans, whose errors differ."""
 

@@ -1,8 +1,7 @@
 """Detects whether observations repeat exactly. The declared space is not used.
 
-If observations repeat exactly, a table of counts is enough. Where
-they do not, they are numbers, and what is near must tell something. Five small integers are the same five small
-integers as Box, MultiDiscrete, Dict of Discrete or float32.
+If observations repeat exactly, a table of counts is enough. Otherwise a model must generalise from near observations.
+The same small integers may be declared as Box, MultiDiscrete, Dict of Discrete or float32.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def recur(
     before : bool
         What was decided before; True at first, since a table needs no data to begin with.
     enough : int
-        Observations needed to decide. A few dozen random steps are nothing to a model that needs data anyway.
+        Observations needed to decide. They cost a model little: its first fit needs some random steps anyway.
     rare, common : float
         Below `rare` they do not recur, above `common` they do, in between nothing changes. A systematic search of
         a finite world comes back at most steps, since it tries every action of a state; measured numbers

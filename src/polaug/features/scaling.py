@@ -1,8 +1,8 @@
 """Automatic scaling of flat observations to about [−1, 1], frozen between refreshes that become ever rarer.
 
 Where the space's bounds are finite they are mapped to ±1. Elsewhere the scale comes from what was observed.
-`statistics="range"` (running minimum and maximum) is the default: it was the best single choice in our explorer
-experiments, fills [−1, 1] whatever the shape of the distribution, and settles for good once the extremes have
+`statistics="range"` (running minimum and maximum) is the default: it was the best single choice in experiments with
+explorers, fills [−1, 1] whatever the shape of the distribution, and settles for good once the extremes have
 been seen. `"moments"` (mean ± √3 standard deviations, the half-width of a uniform distribution) is for
 observations with outliers, but drifts for as long as the behaviour changes.
 """

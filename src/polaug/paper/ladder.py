@@ -38,7 +38,7 @@ EPISODES = 100
 """Of which the paper's figures show the returns."""
 AGENT_STEPS = 8_192
 """Four rollouts of PPO at its defaults."""
-_RESTARTED = 50  # episodes that restarts may leave uncounted: the printed algorithm restarts for ever on MountainCar
+_RESTARTED = 50  # episodes that restarts may leave uncounted: the printed algorithm restarts without end on MountainCar
 _RESTART_BELOW = {"CartPole-paper": 50.0, "MountainCar-paper": -199.5}
 """The value below which it restarts, which the paper does not give: an agent at random is below it."""
 

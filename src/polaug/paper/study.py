@@ -1,4 +1,4 @@
-"""The paper's study (section 4): its two tasks, its six methods and our variants, with every episode counted.
+"""The paper's study (section 4): its two tasks, its six methods and polaug's variants, with every episode counted.
 
 tables.py makes the numbers of figure 1, figures.py draws figures 1, 2b and 3b.
 """

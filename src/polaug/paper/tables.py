@@ -1,7 +1,7 @@
 """The numbers of figure 1: Q as observed and Q̂ as completed on MountainCar, by the paper's explorer and by polaug's.
 
 Both drive for some episodes with the same seed. Q is shown for each action on the paper's grid of 19 positions × 15
-velocities, 285 states. What "observed" is differs: Algorithm 1 keeps Q̃ = Q/Nq of its Q-learning; for ours it is the
+velocities, 285 states. What "observed" is differs: Algorithm 1 keeps Q̃ = Q/Nq of its Q-learning; for polaug's it is the
 mean discounted return that followed the pairs tried in a cell, which is what the rewards alone say.
 """
 

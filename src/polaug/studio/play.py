@@ -15,7 +15,7 @@ from polaug.errors import PolaugError, StateError
 from polaug.study.folder import NORMALIZATION, POLICY
 
 PLAYERS = 4
-"""Agents held in memory; the one that was watched longest ago makes room."""
+"""Agents held in memory; the least recently watched one is closed."""
 FRAME_SECONDS = 0.25
 """Seconds of play between two frames, at the environment's own speed."""
 WIDTH = 360

@@ -1,4 +1,4 @@
-"""Tasks to measure on, methods to compare, and how studies of them run. Importing this registers our environments.
+"""Tasks to measure on, methods to compare, and how studies of them run. Importing this registers polaug's environments.
 
 Nothing here imports torch until an agent is built: `train` does, `run_study` leaves it to its workers.
 

@@ -69,7 +69,7 @@ def judged(
     threshold
         Mean return from which the task counts as solved; None: it has none.
     first
-        The run's first evaluation: a threshold of 0 has no tenth, the way up to it from there has.
+        The run's first evaluation. If the threshold is 0, the margin of *kept* is a tenth of the distance from it.
     final
         The run's final level.
     budget

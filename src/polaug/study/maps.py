@@ -42,7 +42,7 @@ Rows = tuple[NDArray[np.float32], Array]
 
 @dataclass(slots=True)
 class Snapshot:
-    """What was believed after `step` steps, on maps (g, g) whose edges go from `low` to `high` (2,)."""
+    """Visits, returns and Q̂ after `step` steps, on maps (g, g) whose edges go from `low` to `high` (2,)."""
 
     step: int
     low: Array

@@ -1,9 +1,9 @@
 """What is compared: a method is an algorithm, its hyperparameters and its augmentation, under one short name.
 
-ALGO[-tuned|-strong][+WHO[:TRANSFER]]: `ppo` has Stable-Baselines3's defaults, `-tuned` takes RL Baselines3 Zoo's
-settings of the task, `-strong` one setting for all tasks that learns faster than the defaults. WHO is `pa` (our
-default), `pa-paper` (as printed) or any explorer. METHODS holds those with a line in `polaug list`. No agent is
-imported here; agents.py builds them.
+ALGO[-tuned|-strong][+EXPLORER[:TRANSFER]]: `ppo` has Stable-Baselines3's defaults, `-tuned` takes RL Baselines3 Zoo's
+settings of the task, `-strong` one setting for all tasks that learns faster than the defaults. EXPLORER is
+`pa` (polaug's default), `pa-paper` (as printed) or the name of an explorer. METHODS holds those with a line in
+`polaug list`. No agent is imported here; agents.py builds them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Worker processes on this machine, one for each cell: they share one import of torch.
 
-Workers are found out when they die, and die themselves with their parent. One thread each, so that they don't fight.
+The death of a worker is detected, and workers end with their parent. Each uses one thread.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """News of a cell: `kind` is "started", "progress", "done", "failed" or "died" (its worker did)."""
+    """What happened to a cell: `kind` is "started", "progress", "done", "failed" or "died" (its worker did)."""
 
     kind: str
     cell: Cell
@@ -57,7 +57,7 @@ class Event:
 
 
 def run_cell(study: Study, cell: Cell, out: Path, report: Callable[[Progress], None]) -> Event:
-    """Train one cell into its folder under `out`; what goes wrong is news, not an exception."""
+    """Train one cell into its folder under `out`; an exception becomes an event."""
     from polaug.study.train import train  # torch is imported here, in the worker
 
     until = time.monotonic() + _PATIENCE
@@ -78,8 +78,8 @@ def run_cell(study: Study, cell: Cell, out: Path, report: Callable[[Progress], N
 
 
 def _work(pipe: Connection, study: Study, cell: Cell, out: Path) -> None:
-    """A worker's life."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
+    """Main function of a worker process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     parent = multiprocessing.parent_process()
     assert parent is not None
     threading.Thread(target=_follow, args=(parent.sentinel,), daemon=True).start()
@@ -144,7 +144,7 @@ class Pool:
         self._running[pipe] = process, cell
 
     def events(self, timeout: float) -> Iterator[Event]:
-        """News since the last call; waits up to `timeout` seconds for some."""
+        """Events since the last call; waits up to `timeout` seconds for the first."""
         ready: list[Any] = connection.wait(list(self._running), timeout)
         for pipe in ready:
             process, cell = self._running[pipe]

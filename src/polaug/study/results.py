@@ -76,7 +76,7 @@ class Run:
     bonuses: NDArray[np.float64] | None = None
     """Each episode's return with the bonus, for methods that pay one."""
     choices: tuple[str, ...] = ()
-    """The committee's member that drove, per explorer episode."""
+    """The arm of the portfolio that drove, per explorer episode."""
     maps: State | None = None
     faults: tuple[str, ...] = ()
     """What is damaged and was left out: the run counts without it."""

@@ -1,6 +1,6 @@
 """What a study found: one headline per task and method, compared at the budget that all runs of a task share.
 
-The first number is the honest one: environment steps until the agent's own deterministic policy reaches the threshold,
+The main number: environment steps until the agent's own deterministic policy reaches the threshold,
 runs that never do counted as censored. The paper's number, the training return of the first episodes, stands beside it.
 Explorers without an agent have only the latter. Words and tables are in wording.py.
 """

@@ -29,17 +29,17 @@ METHODS: dict[str, type[Transfer]] = {
 }
 
 _AUTOMATIC = {"policy_gradient": "kickstart", "actor_critic": "kickstart", "value_based": "distil"}
-_KINDS = {"policy_gradient": "PPO, A2C and TRPO", "actor_critic": "SAC, TD3, DDPG and TQC",
+_KINDS = {"policy_gradient": "MaskablePPO, PPO, A2C and TRPO", "actor_critic": "SAC, TD3, DDPG, TQC and CrossQ",
           "value_based": "DQN and QRDQN"}  # fmt: skip
 
 
 def transfers() -> tuple[str, ...]:
-    """The names of the ways to teach."""
+    """The names that `Augmentation(transfer=...)` takes besides "auto"."""
     return tuple(METHODS)
 
 
 def transfer_class(name: str, family: str) -> type[Transfer]:
-    """The class called `name`; "auto" is what measurements favour for the family of agents."""
+    """The class called `name`. "auto" is the default of the family of agents."""
     name = _AUTOMATIC[family] if name == "auto" else name
     if name not in METHODS:
         raise unknown("transfer", name, (*METHODS, "auto"))
