@@ -122,14 +122,3 @@ def test_what_an_episode_achieved_is_a_lower_bound(achieved):
         rested = 0 if over[0] else rested
     value = explorer.q_values(seen).max()
     assert (value > 0.5) == achieved
-
-
-def test_a_beginner_keeps_its_share_whatever_its_returns():
-    env = Corridor()
-    explorer = polaug.make_explorer(
-        "deep_q", env.observation_space, env.action_space, deep_q=QUICK | {"search_steps": 100}
-    )
-    play(env, explorer, steps=99)
-    assert explorer.searching
-    play(env, explorer, steps=1)
-    assert not explorer.searching

@@ -152,7 +152,7 @@ class DeepQOptions:
     hidden: int = 128
     """Units of each of their two hidden layers."""
     learning_rate: float = 5e-4
-    """Of Adam."""
+    """Learning rate of Adam."""
     batch_size: int = 64
     """Transitions in a minibatch."""
     updates: float = 1.0
@@ -163,13 +163,11 @@ class DeepQOptions:
     """Whether no target is below the return that followed in the same episode. What was achieved once can be achieved
     again, unless by luck: switch it off where rewards or transitions are very random."""
     epsilon: float = 0.02
-    """Share of random actions,"""
+    """Share of random actions after `epsilon_steps`."""
     epsilon_steps: int = 5_000
-    """to which it falls from 1 in so many observed steps."""
+    """Observed steps in which the share of random actions falls from 1 to `epsilon`."""
     warm_up: int = 500
     """Observed steps before the first update."""
-    search_steps: int = 20_000
-    """Observed steps in which it drives its full share whatever its returns: it learns faster than they tell."""
     capacity: int = 100_000
     """Transitions kept; fewer where they have many dimensions."""
 
@@ -248,11 +246,6 @@ class DeepQExplorer(Explorer):
 
     def _q_values(self, flat: FloatArray, states: Any) -> FloatArray | None:
         return self._mean(flat).astype(np.float64) * self._unit if self._adam.updates else None
-
-    @property
-    def searching(self) -> bool:
-        """Whether its returns are still those of a beginner."""
-        return self.steps < self._options.search_steps
 
     @property
     def _unit(self) -> float:
