@@ -52,9 +52,9 @@ RULES = {
     "value_iteration": {"_SHORTEST", "_UNSEEN"},
 }
 MODULES = [
-    "aggregation", "bandit", "buffer", "dynamics", "experience", "interpolation", "memoryless", "model", "novelty",
-    "places", "plan", "planning", "policy_search", "portfolio", "record", "replay", "returns", "revisits", "rollout", "table", "tabular",
-    "translations", "value_iteration",
+    "aggregation", "bandit", "buffer", "dynamics", "experience", "interpolation", "memoryless", "model",
+    "novelty", "places", "plan", "planning", "policy_search", "portfolio", "record", "replay", "returns",
+    "revisits", "rollout", "table", "tabular", "translations", "value_iteration",
 ]  # fmt: skip
 
 
