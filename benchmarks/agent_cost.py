@@ -28,7 +28,7 @@ import matplotlib.pyplot as plt
 
 AGENTS = {"ppo": PPO, "dqn": DQN}
 TASKS = ("CartPole-v1", "MountainCar-v0")
-TARGET = 1.3
+TARGET = 1.25
 TURN = 250  # steps
 PARTS = {
     "agent": "the agent itself", "act": "explorer acts", "observe": "explorer learns", "relabel": "teaching: labels",
