@@ -160,7 +160,7 @@ class Solution:
 
 
 @saved(
-    "model", "anchors", "novelty", "phase", "bounds", "thresholds", "values", "sweeps", "_shape", "_states", "_done",
+    "model", "novelty", "phase", "bounds", "thresholds", "values", "sweeps", "_shape", "_states", "_done",
     "_variance", "_gamma", "_options",
 )  # fmt: skip
 class GridSolution:
@@ -174,10 +174,10 @@ class GridSolution:
     """
 
     def __init__(
-        self, model: Model, anchors: Sample, shape: IntArray, visited: FloatArray, novelty: Novelty, phase: Phase,
+        self, model: Model, shape: IntArray, visited: FloatArray, novelty: Novelty, phase: Phase,
         bounds: Bounds, gamma: float, values: FloatArray, options: PlanOptions,
     ) -> None:  # fmt: skip
-        self.model, self.anchors, self.novelty, self.phase, self.bounds = model, anchors, novelty, phase, bounds
+        self.model, self.novelty, self.phase, self.bounds = model, novelty, phase, bounds
         self.thresholds = (options.known, 1.0)
         self.values, self.sweeps = values, 0
         self._shape, self._gamma, self._options = shape, gamma, options
@@ -285,13 +285,13 @@ def begin(
     )  # fmt: skip
     novelty.count(relevant)
     half = np.divide(1.0, model.inverse, out=np.zeros_like(model.inverse), where=model.inverse > 0)
-    anchors = sample.rows(chosen)
     shape = grid_shape(model.relevance, options.nodes, options.along)
     if shape is not None:
         nodes = grid_nodes(shape) * half + model.centre
         V = np.zeros(len(nodes)) if before is None else np.clip(values_at(before, nodes), *bounds)
         visited = np.ascontiguousarray(sample.z[candidates])
-        return GridSolution(model, anchors, shape, visited, novelty, phase, bounds, gamma, V, options)
+        return GridSolution(model, shape, visited, novelty, phase, bounds, gamma, V, options)
+    anchors = sample.rows(chosen)
     following, reward, ends, last_reward = complete(model, anchors)
     if phase is Phase.BLIND:  # rewards do not differ yet: only the time to something novel counts
         reward, last_reward = np.zeros_like(reward), np.zeros_like(last_reward)
