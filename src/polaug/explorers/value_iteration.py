@@ -8,7 +8,7 @@ where ẑ', r̂ and the probability p of termination come from the model (or fro
 was observed), and κ ∈ [0, 1] is the novelty of ẑ': the variance of a `MultiOutput` engine over radial basis functions
 that has seen all visited states.
 
-Up to four relevant dimensions the anchors are the nodes of a grid, with interpolation between them (`GridSolution`).
+Up to two relevant dimensions the anchors are the nodes of a grid, with interpolation between them (`GridSolution`).
 Beyond, the anchors are drawn from what was visited, and V is the mean of two ridge regressions with radial basis
 functions of different centres and lengths, plus quadratics while nothing was found (`Solution`).
 
@@ -49,7 +49,7 @@ class PlanOptions:
 
     nodes: int = 2500
     """Maximum number of nodes of the grid on which V is solved."""
-    along: int = 6
+    along: int = 20
     """Minimum number of nodes along each relevant dimension. If `nodes` leaves fewer, V is solved on anchor states."""
     hold: int = 4
     """Maximum number of steps for which a backup on the grid holds an action until the state has left its cell."""
