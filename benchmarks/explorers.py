@@ -89,6 +89,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "veto and retry": {"bandit": {"margin": 1e9}},
     "revisit penalty": {"plan": {"revisit_length": 1e-9}},
     "held actions": {"plan": {"hold": 1}},
+    "radial basis functions": {"plan": {"along": 6}},
     "optimism": {"plan": {"optimism": 0.0}},
     "second plan": {"plan": {"average": False}},
     "Fourier features": {"dynamics": {"fourier_amplitude": 1e-9}},
