@@ -193,7 +193,7 @@ def test_maskable_agents_are_taught_and_a_forbidden_action_is_never_chosen(guide
     given = "random" if guide_of == "random" else (lambda observations: (observations[:, 0].astype(int) + 1) % 5)
     settings = Augmentation(given, teach_every=50)
     model = augment(MaskablePPO)("MlpPolicy", Masked(), n_steps=64, augmentation=settings, seed=0, device="cpu",
-                                 policy_kwargs={"net_arch": [32]}).learn(2000)  # fmt: skip
+                                 policy_kwargs={"net_arch": [32]}).learn(1200)  # fmt: skip
     assert model._polaug.coach.guide_steps > 100
     if guide_of == "function":
         env, total = Masked(), 0

@@ -183,15 +183,17 @@ def test_an_environment_that_raises_leaves_the_agent_saveable(corridor, guide, t
     assert again._polaug.coach.steps == 99 + 64
 
 
-def test_a_guide_worse_than_the_agent_has_its_trials_and_teaches_next_to_nothing(guide):
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_guide_worse_than_the_agent_has_its_trials_and_teaches_nothing(seed, guide):
     """Always left: the pole falls sooner than under an agent that knows nothing, but tries both."""
     settings = Augmentation(guide, explorer_options={"wrong": True})
-    model = augment(PPO)("MlpPolicy", "CartPole-v1", augmentation=settings, n_steps=64, **small()).learn(1000)
+    options = small() | {"n_steps": 64, "seed": seed}
+    model = augment(PPO)("MlpPolicy", "CartPole-v1", augmentation=settings, **options).learn(1000)
     coach = model._polaug.coach
     before = coach.guide_steps
     model.learn(3000, reset_num_timesteps=False)
     assert 0 < coach.guide_steps - before < 0.12 * 3000
-    assert coach.decision.teaching < 0.2  # P(guide better), from the few trials of the second half of the steps
+    assert coach.decision.teaching == 0
 
 
 class Endless(gym.Env):

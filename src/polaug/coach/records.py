@@ -68,17 +68,16 @@ class Records:
     def p_guide(self, steps: int) -> float:
         """P(the guide's mean return is above the agent's), with or without exploration noise, whichever is better.
 
-        Without noise an untrained agent is often as bad as a bad guide, and would be taught to stay bad. Guide and
-        agent learn, so episodes from the first half of the `steps` so far do not count.
+        Without noise an untrained agent is often as bad as a bad guide, and would be taught to stay bad. A guide may
+        learn although it hardly drives, so its episodes from the first half of the `steps` so far do not count.
         """
-        return min(self._p_above("agent", steps, self._prior), self._p_above("noisy", steps, 1.0))
+        ended_at = np.array(self._ended_at["guide"])
+        guide = np.array(self.returns["guide"])[ended_at > steps / 2]
+        return min(self._p_above(guide, "agent", self._prior), self._p_above(guide, "noisy", 1.0))
 
-    def _recent(self, kind: str, steps: int) -> NDArray[np.float64]:
-        return np.array(self.returns[kind])[np.array(self._ended_at[kind]) > steps / 2]
-
-    def _p_above(self, kind: str, steps: int, unknown: float) -> float:
-        """P(the guide's mean return is above that of `kind`), from normal errors of the two means."""
-        guide, agent = self._recent("guide", steps), self._recent(kind, steps)
+    def _p_above(self, guide: NDArray[np.float64], kind: str, unknown: float) -> float:
+        """P(the mean of the `guide`'s returns is above that of `kind`), from normal errors of the two means."""
+        agent = np.array(self.returns[kind])
         if min(len(guide), len(agent)) < 2 or self.scale == 0.0:
             return unknown
         floor = (FLOOR * self.scale) ** 2
