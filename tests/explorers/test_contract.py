@@ -42,7 +42,6 @@ def test_explorer_keeps_the_contract(method, test):
 )
 def test_a_reset_that_does_nothing_breaks_the_contract(method):
     kept = contract(method)
-    kept.spaces = {"vector": SPACES["vector, continuous"], "states": SPACES["states, discrete"]}
     make = kept.make
 
     def without_reset(*arguments):

@@ -59,6 +59,36 @@ def test_damage_is_refused_when_loaded_or_does_no_harm(name, damage):
         explorer.q_values(rollout.observations)
 
 
+def flipped(array, rng):
+    """The array with a few bits flipped: as a damaged disk leaves it."""
+    damaged = np.array(array)
+    raw = damaged.reshape(-1).view(np.uint8) if damaged.ndim else damaged[None].view(np.uint8)
+    for _ in range(int(rng.integers(1, 4))):
+        raw[rng.integers(len(raw))] ^= np.uint8(1 << int(rng.integers(8)))
+    return damaged
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", polaug.explorers())
+def test_random_damage_is_refused_or_does_no_harm(name):
+    """A fixed budget of states with flipped bits: each is refused with StateError, or plays on with finite values."""
+    space = spaces.Discrete(16) if name == "tabular" else CAR
+    state, rng = trained(name, space, steps=150).state_dict(), np.random.default_rng(0)
+    keys = [key for key, array in state.items() if array.dtype.kind in "fiub" and array.size]
+    rollout, explorer = Rollout(space, 2, 5), polaug.make_explorer(name, space, ACTIONS, seed=2)
+    for key in rng.choice(keys, 120):
+        try:
+            explorer.load_state_dict(state | {key: flipped(state[key], rng)})
+        except StateError:
+            continue
+        with np.errstate(all="ignore"):
+            for _ in range(3):
+                explorer.observe(rollout.step(explorer.act(rollout.observations)))
+            values = explorer.q_values(rollout.observations)
+        assert values is None or np.isfinite(values).all(), key
+        explorer = polaug.make_explorer(name, space, ACTIONS, seed=2)
+
+
 @pytest.mark.parametrize("name", ["portfolio", "model"])
 def test_the_saved_state_is_small(name, tmp_path):
     env = gym.make("MountainCar-v0")

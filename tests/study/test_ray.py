@@ -95,18 +95,18 @@ def test_nothing_of_our_ray_is_left_when_its_head_is_killed(tmp_path):
         "from polaug.study import Study, Task, run_study\n"  # none of these waits for torch
         f"task = Task('marked', 'Marked-v0', (('marks', {str(marks)!r}), ('pause', 0.02)), "
         "package='tests.study.marked_env')\n"
-        "study = Study.of([task], ['dqn'], 1, steps=100_000, every=100_000)\n"
-        f"run_study(study, {str(out)!r}, workers=1, backend='ray')\n"
+        "study = Study.of([task], ['dqn'], 2, steps=100_000, every=100_000)\n"
+        f"run_study(study, {str(out)!r}, workers=2, backend='ray')\n"
     )
     base = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")} | {"PYTHONPATH": PATHS}
     driver = subprocess.Popen([sys.executable, "-c", code], env=base, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     known = set()
     try:
-        wait_until(lambda: list(marks.iterdir()), driver)  # the cell is under way
+        wait_until(lambda: len(list(marks.iterdir())) == 2, driver)  # both cells are under way
         name = session_of(driver.pid)
         known, head = session(name, set())
         assert head == 2
-        assert len(known) > 5  # the head's four or five, two agents, a worker
+        assert len(known) > 6  # the head's five, two agents, two workers
         next(each for each in known if each.name() == "gcs_server").kill()
         wait_until(lambda: not session(name, known)[0])
     finally:

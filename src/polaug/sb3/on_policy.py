@@ -142,9 +142,6 @@ class AugmentedOnPolicy(AugmentedAgent, _Host):
         if not special.any():
             return forward(observations, deterministic, **masks)
         policy = self.policy
-        if drivers.all() and not bridge.coach.transfer.trains_on_guided:  # but V may stand for the return
-            guided = self._guide_actions(masks).reshape(-1, *(self.action_space.shape or ()))
-            return guided, policy.predict_values(observations), torch.zeros(len(drivers), device=self.device)
         actions: torch.Tensor | None = None
         if not special.all():
             actions = forward(observations, deterministic, **masks)[0]
@@ -154,23 +151,18 @@ class AugmentedOnPolicy(AugmentedAgent, _Host):
         if evaluating.any():
             actions = _replaced(actions, evaluating, distribution.mode())
         if drivers.any():
-            actions = _replaced(actions, drivers, self._guide_actions(masks))
+            taken = bridge.guide_actions(masks.get("action_masks"))
+            if isinstance(self.action_space, spaces.Box) and policy.squash_output:
+                taken = policy.scale_action(taken)
+            # The types that the policies' own samples have: whole numbers to choose from, floats otherwise.
+            kind = torch.float32 if isinstance(self.action_space, (spaces.Box, spaces.MultiBinary)) else torch.int64
+            actions = _replaced(actions, drivers, torch.as_tensor(taken, device=self.device).to(kind))
         assert actions is not None  # guide or agent drives
         # Value and log-probability belong to the executed action; SB3's Gaussians are flat.
         if not isinstance(self.action_space, spaces.Box):
             return actions, values, distribution.log_prob(actions)
         log_probs = distribution.log_prob(actions.reshape(len(actions), -1))
         return actions.reshape(-1, *self.action_space.shape), values, log_probs
-
-    def _guide_actions(self, masks: dict[str, Any]) -> torch.Tensor:
-        """The guide's actions, of the types that the policies' own samples have."""
-        assert self._polaug is not None
-        taken = self._polaug.guide_actions(masks.get("action_masks"))
-        if isinstance(self.action_space, spaces.Box) and self.policy.squash_output:
-            taken = self.policy.scale_action(taken)
-        # Whole numbers to choose from, floats otherwise.
-        kind = torch.float32 if isinstance(self.action_space, (spaces.Box, spaces.MultiBinary)) else torch.int64
-        return torch.as_tensor(taken, device=self.device).to(kind)
 
     def train(self) -> None:
         """As SB3's, on the selected steps. Skipped if they are too few for a gradient."""

@@ -17,7 +17,6 @@ class AsPublished(Transfer):
     """Uses all steps, without teaching updates. τ_e decides what drives."""
 
     hands_over_by_itself = False
-    trains_on_guided = True
 
     def select(self, rollout: Rollout) -> NDArray[np.int64] | None:
         """All steps."""

@@ -18,7 +18,6 @@ class Balance(Transfer):
     """Selects the steps that an on-policy agent trains on. There are no teaching updates."""
 
     families = ("policy_gradient",)
-    trains_on_guided = True
 
     def select(self, rollout: Rollout) -> NDArray[np.int64] | None:
         """Flat indices with repetition; both kinds are equally frequent."""

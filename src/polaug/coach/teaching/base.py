@@ -48,8 +48,6 @@ class Transfer(ABC):
     """True if teaching must be repeated to last."""
     hands_over_by_itself: ClassVar[bool] = True
     """False if τ_e alone decides what drives."""
-    trains_on_guided: ClassVar[bool] = False
-    """True if an on-policy loss uses steps of the guide, which then need their log-probabilities."""
 
     def __init__(self, settings: Augmentation, pupil: Pupil, guide: Explorer, rng: np.random.Generator) -> None:
         self.settings, self.pupil, self.guide, self.rng = settings, pupil, guide, rng
