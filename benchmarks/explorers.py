@@ -94,6 +94,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "second plan": {"plan": {"average": False}},
     "Fourier features": {"dynamics": {"fourier_amplitude": 1e-9}},
     "idling": {"record": {"idle": 10**9}},
+    "networks": {"plan_up_to": 1_000_000},
     "achieved returns": {"deep_q": {"achieved": False}},
 }
 """Options that each switch one part of the default explorer off; the last one is of `--explorer deep_q`."""

@@ -18,9 +18,11 @@ SOURCE = Path(polaug.__file__).parent
 COSTS = {
     "aggregation": {"_AT_ONCE"},
     "buffer": {"_LOOKED_AT", "_SMALLEST"},
+    "deep_q": {"_TINY", "_LONGEST", "_NUMBERS"},
     "dynamics": {"_CHUNK", "_MOST_FOURIER", "_NEWTON", "_NEWTON_ROWS", "_NEWTON_WORK"},
     "experience": {"_UNBOUNDED"},
     "memoryless": {"_MOST", "_SWEEPS"},
+    "network": {"_SLOPE"},  # of rnd and icm: the default path takes only Adam from there
     "novelty": {"_JITTER"},
     "places": {"START", "_EFFECTS", "_LONGEST", "_JOINTLY", "_SIZE"},
     "planning": {"NEVER", "_WALKED"},
@@ -35,6 +37,7 @@ COSTS = {
     "tabular": {"REPLAYING"},
     "translations": {"MOST_ACTIONS", "_MOST_SUMS"},
     "value_iteration": {"_SOLVED", "_JITTER", "_CANDIDATES"},
+    "whitening": {"_MOST_CHOICES", "_SMALLEST"},
 }
 # or belong to a rule that nobody needs to tune. This list may only become shorter.
 RULES = {
@@ -52,9 +55,9 @@ RULES = {
     "value_iteration": {"_SHORTEST", "_UNSEEN"},
 }
 MODULES = [
-    "aggregation", "bandit", "buffer", "dynamics", "experience", "interpolation", "memoryless", "model",
-    "novelty", "places", "plan", "planning", "policy_search", "portfolio", "record", "replay", "returns",
-    "revisits", "rollout", "table", "tabular", "translations", "value_iteration",
+    "aggregation", "bandit", "buffer", "deep_q", "dynamics", "experience", "interpolation", "memoryless", "model",
+    "network", "novelty", "places", "plan", "planning", "policy_search", "portfolio", "record", "replay", "returns",
+    "revisits", "rollout", "table", "tabular", "translations", "value_iteration", "whitening",
 ]  # fmt: skip
 
 

@@ -160,3 +160,39 @@ def test_the_memory_for_what_was_seen_is_bounded():
     recurrence = Recurrence(window=4, memory=10)
     recurrence.observe(range(100), [False] * 100)
     assert len(recurrence._seen) == 10
+
+
+def test_long_observations_with_a_reward_for_each_step_go_to_networks_which_learn_the_steps_so_far():
+    explorer = after_random_steps(seed=0, dimensions=8)
+    assert explorer.statistics()["updates"] > 0
+    assert "stored" not in explorer.statistics()
+    assert set(explorer.played.values()) == {"deep_q"}
+    assert explorer.q_values(np.zeros((1, 8))).shape == (1, 4)
+
+
+@pytest.mark.parametrize(("dimensions", "sparse"), [(6, False), (8, True)])
+def test_short_observations_and_sparse_rewards_go_to_the_arms(dimensions, sparse):
+    assert after_random_steps(seed=0, dimensions=dimensions, sparse=sparse).statistics()["stored"] == 600.0
+
+
+def test_how_long_observations_may_be_is_an_option():
+    assert after_random_steps(seed=0, dimensions=8, plan_up_to=8).statistics()["stored"] == 600.0
+
+
+def test_networks_are_saved_and_restored_exactly():
+    one, other = after_random_steps(seed=0, dimensions=8), after_random_steps(steps=0, seed=3, dimensions=8)
+    other.load_state_dict(one.state_dict())
+    states = np.random.default_rng(5).normal(size=(50, 8))
+    assert np.array_equal(one.q_values(states), other.q_values(states))
+    assert [one.act(states[[k]])[0] for k in range(50)] == [other.act(states[[k]])[0] for k in range(50)]
+
+
+def after_random_steps(*, seed, dimensions, steps=600, sparse=False, **options):
+    space = spaces.Box(-np.inf, np.inf, (dimensions,), np.float64)
+    explorer = make_explorer("portfolio", space, spaces.Discrete(4), seed=seed, **options)
+    rng = np.random.default_rng(seed)
+    states = rng.normal(size=(steps + 1, dimensions))
+    for t, (before, after) in enumerate(pairwise(states)):
+        action, reward = explorer.act(before[None]), round(after[0]) if sparse else after[0]
+        explorer.observe(Transitions(before[None], action, [reward], after[None], [t % 50 == 49], [False]))
+    return explorer

@@ -10,6 +10,9 @@ several environments, `drive_only` says where an arm drives. Very long episodes 
 The declared space is not used: the same observations may come as Box, MultiDiscrete, Dict or float32, and an image may
 show one of a few hundred positions. So `tabular` plays first. If observations turn out not to repeat exactly
 (features/kinds.py), the arms take over and learn from the steps so far. If they repeat after all, a new table does.
+
+`deep_q` takes over instead of the arms where observations are long and rewards do not repeat either: no smooth model of
+few features fits there, and a reward at every step shows the way without a plan.
 """
 
 from __future__ import annotations
@@ -22,10 +25,12 @@ from typing import Any
 
 import numpy as np
 
+from polaug.checks import whole
 from polaug.errors import invalid, unknown
 from polaug.explorers.aggregation import Aggregation, AggregationOptions
 from polaug.explorers.bandit import Arm, BanditOptions, are_failing, best, choose
 from polaug.explorers.base import Batch, BoolArray, FloatArray, IntArray
+from polaug.explorers.deep_q import DeepQExplorer
 from polaug.explorers.experience import DynamicsExplorer, settings
 from polaug.explorers.model import ModelExplorer
 from polaug.explorers.policy_search import PolicySearchExplorer, SearchOptions
@@ -33,7 +38,7 @@ from polaug.explorers.record import Phase
 from polaug.explorers.table import TabularOptions
 from polaug.explorers.tabular import TabularExplorer
 from polaug.explorers.value_iteration import PlanOptions
-from polaug.features.kinds import Recurrence, codes
+from polaug.features.kinds import Recurrence, codes, recur
 from polaug.features.spaces import Space
 from polaug.snapshot import saved
 from polaug.state import State
@@ -61,7 +66,7 @@ class Segment:
 
 
 @saved(
-    "_model", "_search", "_reserve", "_recurrence", "_table", "_past_rows", "_kept", "_called", "_own",
+    "_model", "_search", "_reserve", "_recurrence", "_table", "_networks", "_past_rows", "_kept", "_called", "_own",
     "_turn", "_arms", "_segments", "_recent", "played",
 )  # fmt: skip
 class PortfolioExplorer(DynamicsExplorer):
@@ -73,6 +78,8 @@ class PortfolioExplorer(DynamicsExplorer):
         Which of "model", "policy_search" and "aggregation" belong to it; the model always does. `policy_search` is
         left out where there are so many dimensions and actions that it would cost seconds, `aggregation` beyond four
         dimensions or nine actions, and where categories are among the observations.
+    plan_up_to
+        Largest number of numbers in an observation for which the arms plan if rewards do not repeat.
     bandit, plan, search, aggregation, tabular
         `BanditOptions`, `PlanOptions`, `SearchOptions`, `AggregationOptions`, `TabularOptions`, or dicts of some of
         their fields.
@@ -86,6 +93,7 @@ class PortfolioExplorer(DynamicsExplorer):
         action_space: Space,
         *,
         arms: Sequence[str] = ARMS,
+        plan_up_to: int = 6,
         bandit: BanditOptions | Mapping[str, Any] | None = None,
         plan: PlanOptions | Mapping[str, Any] | None = None,
         search: SearchOptions | Mapping[str, Any] | None = None,
@@ -102,7 +110,9 @@ class PortfolioExplorer(DynamicsExplorer):
         self._bandit = settings("bandit", bandit, BanditOptions)
         self._tabular = replace(settings("tabular", tabular, TabularOptions), gamma=self.experience.gamma)
         self._recurrence = Recurrence()
+        self._longest_planned = whole("plan_up_to", plan_up_to, 1)
         self._table: TabularExplorer | None = self._new_table(self._seed)
+        self._networks: DeepQExplorer | None = None
         self._past: deque[Batch] = deque()  # batches that the arms have not seen, because the table plays
         self._kept = 0  # steps in there
         self._model = ModelExplorer(
@@ -145,13 +155,22 @@ class PortfolioExplorer(DynamicsExplorer):
     def _new_table(self, seed: int) -> TabularExplorer:
         return TabularExplorer(self._state_space, self.action_space, seed=seed, **asdict(self._tabular))
 
+    def _new_networks(self) -> DeepQExplorer:
+        own = subseed(self._seed, "arm", "deep_q")
+        return DeepQExplorer(self._state_space, self.action_space, seed=own, gamma=self.experience.gamma)
+
     # -- acting -----------------------------------------------------------------------------------------------------
+
+    @property
+    def _alone(self) -> TabularExplorer | DeepQExplorer | None:
+        """What plays instead of the arms, if anything."""
+        return self._table or self._networks
 
     def reset(self) -> None:
         """Unfinished episodes count for no arm."""
-        if self._table is not None:
+        if self._alone is not None:
             self._show_past()  # these steps belong to the old episodes
-            self._table.reset()
+            self._alone.reset()
         for environment in list(self._segments):
             self._drop(environment)
         super().reset()
@@ -160,8 +179,8 @@ class PortfolioExplorer(DynamicsExplorer):
 
     def _choose(self, flat: FloatArray, states: Any) -> IntArray:
         driven, chosen = list(self._to_drive(len(flat))), self._chosen
-        if self._table is not None:
-            return self._table._choose(flat, states)
+        if self._alone is not None:
+            return self._alone._choose(flat, states)
         for i in driven:
             if i not in self._segments:
                 self._segments[i] = Segment("")
@@ -182,10 +201,10 @@ class PortfolioExplorer(DynamicsExplorer):
         return np.maximum(chosen, 0)
 
     def _choose_allowed(self, flat: FloatArray, states: Any, allowed: BoolArray) -> IntArray:
-        if self._table is None:
+        if self._alone is None:
             return super()._choose_allowed(flat, states, allowed)
         self._driven = None
-        return self._table._choose_allowed(flat, states, allowed)
+        return self._alone._choose_allowed(flat, states, allowed)
 
     def _corrected(self, chosen: IntArray) -> None:
         super()._corrected(chosen)
@@ -229,6 +248,9 @@ class PortfolioExplorer(DynamicsExplorer):
     # -- learning ---------------------------------------------------------------------------------------------------
 
     def _learn(self, batch: Batch) -> None:
+        if self._networks is not None:
+            self._learn_alone(self._networks, batch)
+            return
         countable = self._recurrence.in_first_episode and (
             self._flatten.encoded or bool((batch.next_flat == np.rint(batch.next_flat)).all())
         )
@@ -237,23 +259,38 @@ class PortfolioExplorer(DynamicsExplorer):
             self._table = self._new_table(int(self._rng.integers(2**31))) if recurs else None
             self._learn_numbers(batch)
             return
-        self._table._learn(batch)
-        self._table.steps += len(batch)
+        self._learn_alone(self._table, batch)
         self._past.append(batch)
         self._kept += len(batch)
         while self._kept > self.experience.buffer.capacity:
             self._kept -= len(self._past.popleft())
-        for environment in np.flatnonzero(batch.ended).tolist():
-            self.played[environment] = "tabular"
-        if not recurs:
-            self._table = None
+        if recurs:
+            return
+        self._table = None
+        if self._flatten.size > self._longest_planned and self._rewards_vary():
+            self._networks, past = self._new_networks(), self._past
+            self._past, self._kept = deque(), 0
+            for each in past:
+                self._learn_alone(self._networks, each)
+        else:
             self._show_past()
 
+    def _learn_alone(self, explorer: TabularExplorer | DeepQExplorer, batch: Batch) -> None:
+        explorer._learn(batch)
+        explorer.steps += len(batch)
+        for environment in np.flatnonzero(batch.ended).tolist():
+            self.played[environment] = "tabular" if explorer is self._table else "deep_q"
+
+    def _rewards_vary(self) -> bool:
+        """Whether hardly any reward was seen twice: each step is rewarded for what it achieved."""
+        rewards = np.concatenate([batch.rewards for batch in self._past])
+        return not recur(len(rewards) - len(np.unique(rewards)), len(rewards), True)
+
     def _learn_hindsight(self, batch: Batch) -> None:
-        if self._table is None:
+        if self._alone is None:
             super()._learn_hindsight(batch)
         else:
-            self._table._learn_hindsight(batch)
+            self._alone._learn_hindsight(batch)
 
     def _show_past(self) -> None:
         """The arms get the steps in which the table played; they plan and search from the next one on."""
@@ -325,8 +362,8 @@ class PortfolioExplorer(DynamicsExplorer):
     # -- what it knows ----------------------------------------------------------------------------------------------
 
     def _q_values(self, flat: FloatArray, states: Any) -> FloatArray | None:
-        if self._table is not None:
-            return self._table._q_values(flat, states)
+        if self._alone is not None:
+            return self._alone._q_values(flat, states)
         values, leader = self._model.values(flat), best(self._arms, self._recent, self._bandit)
         if leader == "aggregation" and self._reserve is not None:
             return self._reserve.values(flat)
@@ -342,15 +379,15 @@ class PortfolioExplorer(DynamicsExplorer):
     @property
     def searching(self) -> bool:
         """Whether no reward stands out so far."""
-        return self._table.searching if self._table is not None else self.experience.record.phase is Phase.BLIND
+        return self._alone.searching if self._alone is not None else self.experience.record.phase is Phase.BLIND
 
     def _uncertainty(self, flat: FloatArray, states: Any) -> FloatArray | None:
-        return None if self._table is not None else self._model._uncertainty(flat, states)
+        return None if self._alone is not None else self._model._uncertainty(flat, states)
 
     def statistics(self) -> dict[str, float]:
         """Scalars for logging."""
-        if self._table is not None:
-            return self._table.statistics() | super().statistics() | {"recurs": 1.0}
+        if self._alone is not None:
+            return self._alone.statistics() | super().statistics() | {"recurs": float(self._table is not None)}
         rows = {"stored": float(self.experience.buffer.size), "episodes": float(self.experience.record.ended)}
         rows |= {"recurs": 0.0} | {f"plays_{name}": float(arm.plays) for name, arm in self._arms.items()}
         return super().statistics() | rows
@@ -358,7 +395,7 @@ class PortfolioExplorer(DynamicsExplorer):
     # -- state ------------------------------------------------------------------------------------------------------
 
     def _load(self, state: State) -> None:
-        self._table = self._table or self._new_table(0)
+        self._table, self._networks = self._table or self._new_table(0), self._networks or self._new_networks()
         super()._load(state)
 
     @property
