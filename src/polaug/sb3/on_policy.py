@@ -128,7 +128,8 @@ class AugmentedOnPolicy(AugmentedAgent, _Host):
         taught = self._polaug.taught != taught_before
         if not (taught or buffer.driven.any()):
             return
-        seen, actions = _rows(buffer.observations), torch.as_tensor(_rows(buffer.actions), device=self.device)
+        seen, actions = _rows(buffer.observations), _rows(buffer.actions).astype(np.float32)  # as the buffer's samples
+        actions = torch.as_tensor(actions, device=self.device)
         if isinstance(self.action_space, spaces.Discrete):
             actions = actions.long().flatten()
         masks = {"action_masks": _rows(buffer.action_masks)} if hasattr(buffer, "action_masks") else {}
