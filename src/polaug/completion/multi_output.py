@@ -103,7 +103,7 @@ class MultiOutput:
 
     def multiplies(self, rows: int) -> bool:
         """Whether so many rows at once are taken in by a matrix product and an inversion."""
-        return rows >= _BULK * self.features
+        return rows >= _BULK * len(self.prior)
 
     def solve(self, moments: FloatArray) -> None:
         """Give all rows so far other targets, with Φᵀ T = `moments` (p, k): a sweep of fitted Q iteration."""
@@ -111,7 +111,7 @@ class MultiOutput:
 
     def inverts_with(self, rows: int) -> bool:
         """Whether taking in so many rows ends with an inversion, in O(p³)."""
-        return self.multiplies(rows) or self._since + rows >= self._block
+        return self._since + rows >= self._block or rows >= _BULK * len(self.prior)
 
     def predict(self, phi: FloatArray) -> FloatArray:
         """φᵀ W (n, k)."""

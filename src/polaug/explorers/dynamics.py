@@ -180,12 +180,14 @@ class Dynamics:
                 self._reframe()
             return
         frame, usable = self.frame, self._usable(self.frame, batch.flat, batch.next_flat)
-        if usable.any():
+        inside = usable.tolist()
+        if True in inside:
             phi, targets = self._rows(frame, batch.flat, batch.features, batch.next_flat, batch.rewards)
-            if not usable.all():
-                phi, targets = phi[usable], targets[usable]
+            terminated = batch.terminated
+            if False in inside:
+                phi, targets, terminated = phi[usable], targets[usable], terminated[usable]
             take_in = one_thread(self._take_in) if self.engine.inverts_with(len(phi)) else self._take_in
-            take_in(self.engine, phi, targets, batch.terminated[usable], step or len(phi))
+            take_in(self.engine, phi, targets, terminated, step or len(phi))
         if self._draft is not None:
             frame, engine, filled = self._draft
             late = (slots < filled) & self._usable(frame, batch.flat, batch.next_flat)  # the others are taken in later
@@ -194,7 +196,7 @@ class Dynamics:
                 targets[batch.terminated, -1] = engine.predict(phi[batch.terminated])[:, -1]
                 add_rows_on_one_thread(engine, phi[late], targets[late])
             self._take_in_buffer()
-        elif not usable.all() and self._buffer.steps >= (1.0 + self.options.reframe) * self._framed_at:
+        elif False in inside and self._buffer.steps >= (1.0 + self.options.reframe) * self._framed_at:
             self._reframe()
 
     def steady(self, batch: Batch, step: int) -> int:
