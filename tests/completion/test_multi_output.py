@@ -31,6 +31,19 @@ def test_weights_solve_the_normal_equations_in_whatever_portions_rows_come(chunk
     assert engine.count == 500
 
 
+@pytest.mark.parametrize("step", [1, 3, 20])
+def test_rows_that_come_a_few_at_a_time_may_be_taken_in_at_once(step):
+    phi, targets = data(n=250)
+    one, other = MultiOutput(np.full(30, 0.1), 4), MultiOutput(np.full(30, 0.1), 4)
+    for engine in (one, other):
+        engine.add(phi[:10], targets[:10])  # so that inversions come in the middle
+    for k in range(10, 250, step):
+        one.add(phi[k : k + step], targets[k : k + step])
+    other.add(phi[10:], targets[10:], step)
+    assert all(np.array_equal(a, b) for a, b in zip(one.arrays, other.arrays, strict=True))
+    assert one.count == other.count == 250
+
+
 def test_ten_thousand_updates_lose_no_digits():
     phi, targets = data(n=10_000, p=20)
     phi[:, 0] *= 1e-3  # ill-conditioned

@@ -42,7 +42,8 @@ def test_the_completion_engine_is_what_predicts(monkeypatch):
     assert engine.count >= 250
     before = explorer._model.experience.dynamics.model
     assert np.abs(before.by_action).max() > 0.0
-    monkeypatch.setattr(MultiOutput, "add", lambda self, phi, targets: None)
+    monkeypatch.setattr(MultiOutput, "add", lambda self, phi, targets, step=None: None)
+    monkeypatch.setattr(MultiOutput, "blocks", lambda self, rows, step: iter(()))
     env, ignorant = made("MountainCar-v0")
     play(env, ignorant, steps=300)
     assert np.abs(ignorant.experience.dynamics.model.by_action).max() == 0.0
@@ -233,6 +234,51 @@ def test_who_drives_is_said_for_one_step_and_for_all_environments():
     assert not explorer._segments
     explorer.act(np.zeros((2, 4), np.float32))
     assert sorted(explorer._segments) == [0, 1]
+
+
+@pytest.mark.parametrize(("task", "n", "steps"), [("CartPole-v1", 1, 1200), ("CartPole-v1", 3, 700),
+                                                  ("Pendulum-v1", 2, 900), ("FrozenLake-v1", 1, 300)])  # fmt: skip
+def test_steps_of_the_agent_are_learnt_together_as_one_by_one(task, n, steps):
+    """The guide and somebody else take turns; whatever was learnt together is the same to the bit."""
+
+    def state(in_bulk):
+        envs = [gym.make(task) for _ in range(n)]
+        explorer = polaug.make_explorer("portfolio", envs[0].observation_space, envs[0].action_space, seed=0)
+        learnt, one_by_one = [], explorer._learn
+        explorer._learn = lambda batch: learnt.append(len(batch)) or one_by_one(batch)
+        seen = np.array([env.reset(seed=i)[0] for i, env in enumerate(envs)])
+        rng, queue = np.random.default_rng(0), []
+        for t in range(steps):
+            guided = t % 160 < 60
+            if guided and queue:
+                explorer.observe_past(queue) if in_bulk else [explorer.observe(step) for step in queue]
+                queue = []
+            drawn = explorer.actions.to_environment(rng.integers(explorer.actions.n_actions, size=n))
+            actions = explorer.act(seen) if guided else drawn
+            following, rewards, *ends = zip(
+                *(env.step(a)[:4] for env, a in zip(envs, actions, strict=True)), strict=True
+            )
+            step = polaug.Transitions(seen, actions, np.array(rewards), np.array(following), *map(np.array, ends))
+            explorer.observe(step) if guided else queue.append(step)
+            over = step.terminated | step.truncated
+            seen = np.array([env.reset()[0] if over[i] else following[i] for i, env in enumerate(envs)])
+        assert explorer.steps + n * len(queue) == n * steps
+        return explorer.state_dict(), sum(learnt)
+
+    (bulk, taken), (single, all_taken) = state(True), state(False)
+    assert bulk.keys() == single.keys()
+    assert all(np.array_equal(bulk[key], single[key]) for key in single)
+    assert (taken < all_taken) == (task != "FrozenLake-v1")  # a table counts
+
+
+def test_a_bad_step_in_the_middle_leaves_what_was_before_it():
+    env, explorer = made("CartPole-v1")
+    steps = []
+    drive(env, explorer, 60, steps.append)
+    steps[40] = replace(steps[40], rewards=np.array([np.nan]))
+    with pytest.raises(InvalidInputError, match="rewards: environment 0"):
+        explorer.observe_past(steps)
+    assert explorer.steps == 40
 
 
 def test_steps_that_are_not_alike_are_taken_one_by_one():

@@ -8,6 +8,7 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 from sb3_contrib import CrossQ, MaskablePPO
 from stable_baselines3 import A2C, DQN, PPO, SAC
@@ -25,7 +26,7 @@ HOOKED = {
                                "_excluded_save_params"],
     on_policy_algorithm.OnPolicyAlgorithm: ["_setup_model", "collect_rollouts"],
     off_policy_algorithm.OffPolicyAlgorithm: ["_setup_model", "_sample_action", "collect_rollouts"],
-    policies.ActorCriticPolicy: ["_get_action_dist_from_latent", "extract_features", "predict_values", "forward"],
+    policies.ActorCriticPolicy: ["forward", "evaluate_actions", "get_distribution", "predict_values"],
     policies.BasePolicy: ["_predict", "obs_to_tensor", "set_training_mode"],
     buffers.RolloutBuffer: ["_get_samples", "get", "add", "reset", "compute_returns_and_advantage"],
     buffers.NStepReplayBuffer: ["_get_samples"],
@@ -39,7 +40,7 @@ def test_what_is_hooked_is_there(owner):
         assert callable(getattr(owner, name)), f"{owner.__name__}.{name} is gone: find what took its place"
 
 
-READ_ATTRIBUTES = {"_last_obs", "_last_episode_starts"}
+READ_ATTRIBUTES = {"_last_obs"}
 
 
 def test_nothing_else_that_is_private_to_sb3_is_used():
@@ -205,6 +206,30 @@ def test_maskable_agents_are_taught_and_a_forbidden_action_is_never_chosen(guide
         assert total == pytest.approx(0.9)
     model.save(tmp_path / "agent")
     augment(MaskablePPO).load(tmp_path / "agent", env=Masked(), augmentation=settings).learn(64)
+
+
+def test_log_probabilities_of_guided_steps_are_of_what_the_masks_leave():
+    """One action of two is allowed, and the function takes it: far more probable than one of five."""
+    settings = Augmentation(lambda observations: (observations[:, 0].astype(int) + 1) % 5, teach_every=10**6, tau_e=128)
+    model = augment(MaskablePPO)("MlpPolicy", Masked(), n_steps=256, augmentation=settings, seed=0, device="cpu")
+    stored = {}
+
+    def train():
+        buffer = model.rollout_buffer
+        assert 0 < buffer.driven.sum() < 256
+        with torch.no_grad():
+            values, log_probs, _ = model.policy.evaluate_actions(
+                torch.as_tensor(buffer.observations[:, 0]), torch.as_tensor(buffer.actions[:, 0, 0]).long(),
+                action_masks=buffer.action_masks[:, 0],
+            )  # fmt: skip
+        stored["values"] = buffer.values[:, 0], values.numpy()[:, 0]
+        stored["log_probs"] = buffer.log_probs[:, 0], log_probs.numpy()
+
+    model.train = train
+    model.learn(256)
+    for name in ("values", "log_probs"):
+        np.testing.assert_allclose(*stored[name], atol=1e-5)
+    assert stored["log_probs"][0].mean() > np.log(0.4)
 
 
 def test_crossq_is_taught(corridor, guide):

@@ -177,7 +177,7 @@ class Coach:
         self._totals += rewards
         self._lengths += 1
         over = np.asarray(transitions.terminated) | np.asarray(transitions.truncated) | (self._lengths >= SEGMENT)
-        episodes = [self._end(env) for env in np.flatnonzero(over).tolist()]
+        episodes = [self._end(env) for env, ends in enumerate(over.tolist()) if ends]
         if teach and self.teaching_due:
             self.teach()
         return episodes

@@ -16,6 +16,7 @@ merge exactly.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,19 +70,40 @@ class MultiOutput:
         """P, the number of features."""
         return len(self.prior)
 
-    def add(self, phi: FloatArray, targets: FloatArray) -> None:
-        """Take in rows φ (n, p) with their targets (n, k)."""
-        if len(phi) >= _BULK * self.features:
-            self._gram += phi.T @ phi
-            self._moments += phi.T @ targets
-            self.count += len(phi)
-            self._invert()
+    def add(self, phi: FloatArray, targets: FloatArray, step: int | None = None) -> None:
+        """Take in rows φ (n, p) with their targets (n, k): all at once, or to the bit as if `step` came at a time."""
+        step = len(phi) if step is None else step
+        if self.multiplies(step):
+            for at in range(0, len(phi), step):
+                some = phi[at : at + step]
+                self._gram += some.T @ some
+                self._moments += some.T @ targets[at : at + step]
+                self.count += len(some)
+                self._invert()
             return
-        add_rows(self._P, self.weights, self._gram, self._moments, phi, targets)
-        self.count += len(phi)
-        self._since += len(phi)
-        if self._since >= self._block:
-            self._invert()
+        for block in self.blocks(len(phi), step):
+            add_rows(*self.arrays, phi[block], targets[block])
+
+    def blocks(self, rows: int, step: int) -> Iterator[slice]:
+        """The rows, `step` of which come at a time, up to each inversion. The caller takes them in before the next."""
+        at = 0
+        while at < rows:
+            until = min(at - (self._since - self._block) // step * step, rows)
+            yield slice(at, until)
+            self.count += until - at
+            self._since += until - at
+            if self._since >= self._block:
+                self._invert()
+            at = until
+
+    @property
+    def arrays(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """P, W, Φᵀ Φ and Φᵀ T, which `add_rows` changes in place; of the first and third only the lower triangles."""
+        return self._P, self.weights, self._gram, self._moments
+
+    def multiplies(self, rows: int) -> bool:
+        """Whether so many rows at once are taken in by a matrix product and an inversion."""
+        return rows >= _BULK * len(self.prior)
 
     def solve(self, moments: FloatArray) -> None:
         """Give all rows so far other targets, with Φᵀ T = `moments` (p, k): a sweep of fitted Q iteration."""
@@ -89,7 +111,7 @@ class MultiOutput:
 
     def inverts_with(self, rows: int) -> bool:
         """Whether taking in so many rows ends with an inversion, in O(p³)."""
-        return rows >= _BULK * self.features or self._since + rows >= self._block
+        return self._since + rows >= self._block or rows >= _BULK * len(self.prior)
 
     def predict(self, phi: FloatArray) -> FloatArray:
         """φᵀ W (n, k)."""

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polaug.compiled import compiled
-from polaug.completion.multi_output import MultiOutput
+from polaug.completion.multi_output import MultiOutput, add_rows
 from polaug.explorers.base import Batch, BoolArray, FloatArray, IntArray
 from polaug.explorers.buffer import Buffer
 from polaug.explorers.threads import one_thread
@@ -171,8 +171,8 @@ class Dynamics:
 
     # -- learning ---------------------------------------------------------------------------------------------------
 
-    def learn(self, batch: Batch, slots: IntArray) -> None:
-        """Take in transitions that were just written to these slots of the buffer."""
+    def learn(self, batch: Batch, slots: IntArray, step: int | None = None) -> None:
+        """Take in transitions that were just written to these slots of the buffer; `step` of them came at a time."""
         self._terminations += int(np.count_nonzero(batch.terminated))
         self._model = None
         if self.frame is None or self.engine is None:
@@ -180,15 +180,14 @@ class Dynamics:
                 self._reframe()
             return
         frame, usable = self.frame, self._usable(self.frame, batch.flat, batch.next_flat)
-        if usable.any():
+        inside = usable.tolist()
+        if True in inside:
             phi, targets = self._rows(frame, batch.flat, batch.features, batch.next_flat, batch.rewards)
-            if not usable.all():
-                phi, targets = phi[usable], targets[usable]
-            self._tried = try_predictions(
-                phi, targets, self.engine.weights, batch.terminated[usable], frame.inverse, self._squares, self._tried,
-                self.options.error_window,
-            )  # fmt: skip
-            add_rows_on_one_thread(self.engine, phi, targets)
+            terminated = batch.terminated
+            if False in inside:
+                phi, targets, terminated = phi[usable], targets[usable], terminated[usable]
+            take_in = one_thread(self._take_in) if self.engine.inverts_with(len(phi)) else self._take_in
+            take_in(self.engine, phi, targets, terminated, step or len(phi))
         if self._draft is not None:
             frame, engine, filled = self._draft
             late = (slots < filled) & self._usable(frame, batch.flat, batch.next_flat)  # the others are taken in later
@@ -197,8 +196,33 @@ class Dynamics:
                 targets[batch.terminated, -1] = engine.predict(phi[batch.terminated])[:, -1]
                 add_rows_on_one_thread(engine, phi[late], targets[late])
             self._take_in_buffer()
-        elif not usable.all() and self._buffer.steps >= (1.0 + self.options.reframe) * self._framed_at:
+        elif False in inside and self._buffer.steps >= (1.0 + self.options.reframe) * self._framed_at:
             self._reframe()
+
+    def steady(self, batch: Batch, step: int) -> int:
+        """How many of the transitions, `step` of which come at a time, change nothing but the engine and its errors."""
+        if self.frame is None or self.engine is None or self._draft is not None or self.engine.multiplies(step):
+            return 0
+        strange = np.flatnonzero(~self._usable(self.frame, batch.flat, batch.next_flat))
+        return int(strange[0]) if len(strange) else len(batch)
+
+    def _take_in(
+        self, engine: MultiOutput, phi: FloatArray, targets: FloatArray, terminated: BoolArray, step: int
+    ) -> None:
+        """Predict rows, `step` at a time, and take them in."""
+        assert self.frame is not None
+        errors = self.frame.inverse, self._squares
+        if engine.multiplies(step):
+            self._tried = try_predictions(
+                phi, targets, engine.weights, terminated, *errors, self._tried, self.options.error_window
+            )
+            engine.add(phi, targets)
+            return
+        for block in engine.blocks(len(phi), step):
+            self._tried = try_and_add(
+                *engine.arrays, phi[block], targets[block], terminated[block], *errors, self._tried,
+                self.options.error_window, step,
+            )  # fmt: skip
 
     def _usable(self, frame: Frame, states: FloatArray, following: FloatArray) -> NDArray[np.bool_]:
         """Rows (n,) within the frame: the others wait for a wider one, or are broken readings."""
@@ -365,9 +389,9 @@ class Dynamics:
         self._rng = rng
 
 
-def add_rows_on_one_thread(engine: MultiOutput, phi: FloatArray, targets: FloatArray) -> None:
-    """Take in rows; where that ends with an inversion, on one thread."""
-    (one_thread(engine.add) if engine.inverts_with(len(phi)) else engine.add)(phi, targets)
+def add_rows_on_one_thread(engine: MultiOutput, phi: FloatArray, targets: FloatArray, step: int | None = None) -> None:
+    """Take in rows; where that takes an inversion, on one thread."""
+    (one_thread(engine.add) if engine.inverts_with(len(phi)) else engine.add)(phi, targets, step)
 
 
 @compiled
@@ -442,6 +466,19 @@ def try_predictions(
             else:
                 squares[k] = 0.0  # a dimension that is constant so far
         tried += 1
+    return tried
+
+
+@compiled
+def try_and_add(
+    P: FloatArray, W: FloatArray, gram: FloatArray, moments: FloatArray, phi: FloatArray, targets: FloatArray,
+    terminated: BoolArray, inverse: FloatArray, squares: FloatArray, tried: int, window: int, step: int,
+) -> int:  # fmt: skip
+    """`try_predictions` and `add_rows` of `step` rows after `step` rows."""
+    for at in range(0, phi.shape[0], step):
+        rows, wanted = phi[at : at + step], targets[at : at + step]
+        tried = try_predictions(rows, wanted, W, terminated[at : at + step], inverse, squares, tried, window)
+        add_rows(P, W, gram, moments, rows, wanted)
     return tried
 
 

@@ -58,6 +58,12 @@ class Experience:
         self.dynamics.learn(batch, slots)
         return finished
 
+    def learn_on(self, batch: Batch, n: int) -> None:
+        """`learn` of steps of n environments after each other, in none of which an episode ends, to the bit."""
+        slots = self.buffer.add(batch, self._rng)
+        self.record.follow_on(batch, n)
+        self.dynamics.learn(batch, slots, n)
+
     def learn_pairs(self, batch: Batch) -> None:
         """Take in relabelled transitions, which belong to no episode."""
         self.dynamics.learn(batch, self.buffer.add(batch, self._rng))
@@ -136,6 +142,10 @@ class DynamicsExplorer(Explorer):
         """Where the last chosen action was taken, for each environment."""
         n = len(batch)
         return (self._chosen == batch.actions).tolist() if len(self._chosen) == n else [False] * n
+
+    def _awaits(self, n: int) -> bool:
+        """Whether a choice for one of n environments may still be followed."""
+        return len(self._chosen) != n or bool((self._chosen >= 0).any())
 
     def _forget_choice(self, n: int) -> None:
         """Nothing was chosen for any of n environments."""

@@ -120,6 +120,18 @@ class ModelExplorer(DynamicsExplorer):
                 self._revisits.begin(i)
         self._plan(batch, driving=any(own))
 
+    def quiet(self, n: int) -> bool:
+        """Whether steps of n environments that others drive change nothing but the novelty."""
+        return self.ready and self._solution is None and not self._awaits(n)
+
+    def learn_on(self, batch: Batch, n: int) -> None:
+        """`learn_from` of such steps after each other, in none of which an episode ends."""
+        assert self._newest is not None
+        assert self._novelty is not None
+        newest = self._newest
+        self._novelty.visit(batch.next_flat, newest.centre, newest.inverse, newest.relevance, n)
+        self._novelty.write_certainty(newest.certainty)
+
     def _plan(self, batch: Batch, driving: bool) -> None:
         """Begin a plan when it is due and used, or continue solving it."""
         options, steps = self._plan_options, self.experience.buffer.steps

@@ -30,10 +30,13 @@ class Novelty:
         seen = single_bumps(relevant, self.visited, self.length).astype(np.float64)
         self.engine.add(seen, np.zeros((len(seen), 0)))
 
-    def visit(self, states: FloatArray, centre: FloatArray, inverse: FloatArray, relevance: FloatArray) -> None:
-        """`count` of a few raw states (n, d), in these units."""
+    def visit(
+        self, states: FloatArray, centre: FloatArray, inverse: FloatArray, relevance: FloatArray,
+        step: int | None = None,
+    ) -> None:  # fmt: skip
+        """`count` of raw states (n, d), in these units; `step` of them came at a time."""
         seen = kernel_rows(states, centre, inverse, relevance, self.visited, self.length)
-        _add(self.engine, seen, np.zeros((len(seen), 0)))
+        _add(self.engine, seen, np.zeros((len(seen), 0)), step)
 
     def write_certainty(self, out: FloatArray) -> None:
         """`certainty`, in place."""

@@ -243,6 +243,10 @@ class PolicySearchExplorer(DynamicsExplorer):
         self._credit = min(self._credit + self._search.credit * driven, most)
         self._advance()
 
+    def quiet(self, n: int) -> bool:
+        """Whether steps of n environments that others drive change nothing."""
+        return self._credit <= 0.0 and not self._awaits(n) and all(i < n for i in self._playing)
+
     def _choose_for(self, environment: int, flat: FloatArray) -> None:
         """The policy with the best prospects from here."""
         judge = self._judge

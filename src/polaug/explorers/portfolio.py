@@ -29,7 +29,7 @@ from polaug.checks import whole
 from polaug.errors import invalid, unknown
 from polaug.explorers.aggregation import Aggregation, AggregationOptions
 from polaug.explorers.bandit import Arm, BanditOptions, are_failing, best, choose
-from polaug.explorers.base import Batch, BoolArray, FloatArray, IntArray
+from polaug.explorers.base import Batch, BoolArray, FloatArray, IntArray, Transitions
 from polaug.explorers.deep_q import DeepQExplorer
 from polaug.explorers.experience import DynamicsExplorer, settings
 from polaug.explorers.model import ModelExplorer
@@ -247,6 +247,58 @@ class PortfolioExplorer(DynamicsExplorer):
 
     # -- learning ---------------------------------------------------------------------------------------------------
 
+    def observe_past(self, steps: Sequence[Transitions]) -> None:
+        """As `observe` of each, to the bit. Where nothing is planned or searched and no episode ends, many at once."""
+        n = len(steps[0].rewards) if steps else 0
+        alike = n > 0 and all(len(step.rewards) == n for step in steps)
+        if not alike or self._encode is not None or self._flatten.encoded:
+            super().observe_past(steps)
+            return
+        try:
+            batch = self._read(Transitions.joined(steps))
+        except ValueError:  # names the step
+            super().observe_past(steps)
+            return
+        at = 0
+        while at < len(batch):
+            rest = batch.rows(slice(at, None))
+            rows = self._learn_on(rest.rows(slice(self._quiet(rest, n))), n)
+            if not rows:
+                self._learn(rest.rows(slice(n)))
+            self.steps += rows or n
+            at += rows or n
+
+    def _quiet(self, batch: Batch, n: int) -> int:
+        """How many rows, steps of n environments after each other, can be learnt at once."""
+        quiet = self._model.quiet(n) and (self._search is None or self._search.quiet(n)) and not self._awaits(n)
+        if not quiet or self._alone is not None or self._called:
+            return 0
+        if self._recurrence.in_first_episode or n != self.experience.record.environments:
+            return 0
+        longest = max((segment.length for segment in self._segments.values()), default=0)
+        rows = min(self.experience.dynamics.steady(batch, n), max(_SEGMENT - 1 - longest, 0) * n)
+        ended = batch.ended[:rows]
+        return (int(ended.argmax()) if ended.any() else rows) // n * n
+
+    def _learn_on(self, batch: Batch, n: int) -> int:
+        """Learn quiet rows. Gives their number, or how many it was until observations began to repeat exactly."""
+        rows, recurs, seen = 0, False, codes(batch.next_flat).tolist()
+        while rows < len(batch) and not recurs:
+            recurs = self._recurrence.observe(seen[rows : rows + n], [False] * n, finite=False)
+            rows += n
+        known = batch.rows(slice(rows - n if recurs else rows))
+        if len(known):
+            self.experience.learn_on(known, n)
+            self._model.learn_on(known, n)
+            for i in range(n):
+                segment = self._segments.setdefault(i, Segment(""))
+                for reward in known.rewards[i::n].tolist():  # not `sum`, which rounds otherwise from Python 3.12 on
+                    segment.total += reward
+                segment.length += len(known) // n
+        if recurs:
+            self._learn_known(batch.rows(slice(len(known), rows)), recurs)
+        return rows
+
     def _learn(self, batch: Batch) -> None:
         if self._networks is not None:
             self._learn_alone(self._networks, batch)
@@ -255,6 +307,10 @@ class PortfolioExplorer(DynamicsExplorer):
             self._flatten.encoded or bool((batch.next_flat == np.rint(batch.next_flat)).all())
         )
         recurs = self._recurrence.observe(codes(batch.next_flat).tolist(), batch.ended.tolist(), finite=countable)
+        self._learn_known(batch, recurs)
+
+    def _learn_known(self, batch: Batch, recurs: bool) -> None:
+        """Learn, once it is known whether observations repeat exactly."""
         if self._table is None:
             self._table = self._new_table(int(self._rng.integers(2**31))) if recurs else None
             self._learn_numbers(batch)

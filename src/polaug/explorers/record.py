@@ -66,9 +66,10 @@ class Record:
         n, ended = len(batch), batch.ended.tolist()
         if n != len(self._lengths):
             self.restart(n)
-        finished = self.returns.follow(batch)
+        rewards = batch.rewards.tolist()
+        finished = self.returns.follow_step(rewards, ended)
         if not self.found:
-            self._watch_for_idling(batch.rewards.tolist(), ended)
+            self._watch_for_idling(rewards, ended)
         for i, over in enumerate(ended):
             if self._lengths[i] == 0:
                 self._starts[self.started % len(self._starts)] = batch.flat[i]
@@ -82,6 +83,20 @@ class Record:
                 self.ended += 1
                 self._lengths[i] = 0
         return finished
+
+    def follow_on(self, batch: Batch, n: int) -> None:
+        """`follow` of steps of n environments after each other, in none of which an episode ends."""
+        rewards, none = batch.rewards.tolist(), [False] * n
+        for at in range(0, len(rewards), n):
+            self.returns.follow_step(rewards[at : at + n], none)
+            if not self.found:
+                self._watch_for_idling(rewards[at : at + n], none)
+        for i in range(n):
+            if self._lengths[i] == 0:
+                self._starts[self.started % len(self._starts)] = batch.flat[i]
+                self.started += 1
+            self._lengths[i] += len(rewards) // n
+            self.longest = max(self.longest, self._lengths[i])
 
     @property
     def environments(self) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from polaug.explorers.base import Batch, BoolArray, FloatArray
+from polaug.explorers.base import Batch, FloatArray
 from polaug.snapshot import saved
 
 _RARE = 0.01  # of all rewards may lie above the usual ones, and as many below
@@ -32,15 +34,15 @@ class Returns:
 
     def follow(self, batch: Batch) -> list[tuple[int, float]]:
         """Take in one step of each environment; gives (environment, return) of the episodes that ended with it."""
-        return self.follow_step(batch.rewards, batch.ended)
+        return self.follow_step(batch.rewards.tolist(), batch.ended.tolist())
 
-    def follow_step(self, rewards: FloatArray, ended: BoolArray) -> list[tuple[int, float]]:
-        """`follow`, of the rewards (n,) and ends (n,) alone."""
+    def follow_step(self, rewards: Sequence[float], ended: Sequence[bool]) -> list[tuple[int, float]]:
+        """`follow`, of the rewards and ends of n environments alone."""
         if len(rewards) != len(self._rewards):
             self._rewards, self._totals = [[] for _ in range(len(rewards))], [0.0] * len(rewards)
         self.steps += len(rewards)
         finished = []
-        for i, reward in enumerate(rewards.tolist()):
+        for i, reward in enumerate(rewards):
             self.best_reward, self.worst_reward = max(self.best_reward, reward), min(self.worst_reward, reward)
             self._struck = self._struck or reward > self._outstanding
             self._rewards[i].append(reward)

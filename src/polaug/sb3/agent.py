@@ -54,6 +54,7 @@ class AugmentedAgent(_Host):
     """Mixin before an SB3 class. Its state is in `_polaug`; None gives exactly the plain agent."""
 
     _polaug: Bridge | None
+    _guide_mean = 0.0  # of the returns of the guide's latest episodes
     _n_steps_are_ours: bool  # True if the transfer, not the user, set n-step returns
 
     def __init__(self, *args: Any, augmentation: Any = DEFAULT, **kwargs: Any) -> None:
@@ -158,12 +159,15 @@ class AugmentedAgent(_Host):
         if self._polaug is None:
             return super()._update_info_buffer(infos, dones)
         guided = [info.get("actor") == "explorer" for info in infos]
-        pairs = list(zip(infos, guided, strict=True))
-        self._guide_episodes.extend(info["episode"] for info, by_guide in pairs if by_guide and "episode" in info)
+        if True in guided:
+            pairs = list(zip(infos, guided, strict=True))
+            self._guide_episodes.extend(info["episode"] for info, by_guide in pairs if by_guide and "episode" in info)
+            if self._guide_episodes:
+                self._guide_mean = float(np.mean([episode["r"] for episode in self._guide_episodes]))
+            infos = [{} if by_guide else info for info, by_guide in pairs]
         if self._guide_episodes:
-            mean = float(np.mean([episode["r"] for episode in self._guide_episodes]))
-            self.logger.record("rollout/guide_ep_rew_mean", mean)
-        return super()._update_info_buffer([{} if by_guide else info for info, by_guide in pairs], dones)
+            self.logger.record("rollout/guide_ep_rew_mean", self._guide_mean)
+        return super()._update_info_buffer(infos, dones)
 
     def _break_off(self) -> None:
         """All environments have been reset: end the stored unfinished episodes."""
@@ -186,7 +190,7 @@ class AugmentedAgent(_Host):
     # -- files ------------------------------------------------------------------------------------------------------
 
     def _excluded_save_params(self) -> list[str]:
-        return [*super()._excluded_save_params(), "_polaug", "_guide_episodes"]
+        return [*super()._excluded_save_params(), "_polaug", "_guide_episodes", "_guide_mean"]
 
     def save(self, path: Any, exclude: Any = None, include: Any = None) -> None:
         """As SB3's, with the augmentation as plain arrays in the same zip file. A crash leaves no partial file.

@@ -9,7 +9,7 @@ from gymnasium import spaces
 from stable_baselines3.common.preprocessing import get_flattened_obs_dim, is_image_space
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor, NatureCNN
 from torch import Tensor
-from torch.nn import Flatten, ModuleDict
+from torch.nn import ModuleDict
 
 from polaug.coach.standardise import Standardise
 
@@ -32,12 +32,11 @@ class StandardisingExtractor(Standardising):
 
     def __init__(self, observation_space: spaces.Space[object]) -> None:
         super().__init__(observation_space, get_flattened_obs_dim(observation_space))
-        self.flatten = Flatten()
         self.standardise = Standardise(self.features_dim)
 
     def columns(self, observations: Tensor) -> Tensor:
         """Flat numbers (n, features)."""
-        return self.flatten(observations)  # type: ignore[no-any-return]
+        return observations.flatten(1)
 
     def forward(self, observations: Tensor) -> Tensor:
         """Standardised numbers (n, features)."""

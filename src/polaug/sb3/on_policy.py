@@ -11,7 +11,6 @@ import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common.buffers import RolloutBuffer
-from stable_baselines3.common.distributions import Distribution
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.utils import obs_as_tensor
 
@@ -44,8 +43,12 @@ class SelectiveBuffer(_Buffer):
         self.driven[self.pos] = self.drivers
         super().add(*args, **kwargs)
 
+    def complete(self) -> None:
+        """Fill in what was left out of the steps that the agent did not drive; while it collects, the agent does."""
+
     def compute_returns_and_advantage(self, last_values: torch.Tensor, dones: NDArray[Any]) -> None:
         """As the parent's. Where the driver changes within an episode, V stands for the steps of the next driver."""
+        self.complete()
         changes = np.zeros_like(self.driven)
         changes[1:] = (self.driven[1:] != self.driven[:-1]) & (self.episode_starts[1:] == 0)
         starts, rewards = self.episode_starts, self.rewards
@@ -103,35 +106,38 @@ class AugmentedOnPolicy(AugmentedAgent, _Host):
         """As SB3's, with the guide's actions where the guide drives."""
         if self._polaug is None:
             return bool(super().collect_rollouts(*args, **kwargs))
-        policy, taught = self.policy, self._polaug.taught
+        policy, buffer = self.policy, self._selective
         policy.forward = functools.partial(self._forward, policy.forward)  # type: ignore[method-assign]  # and undone
+        buffer.complete = functools.partial(self._evaluate, self._polaug.taught)  # type: ignore[method-assign]
         try:
             go_on = bool(super().collect_rollouts(*args, **kwargs))
         finally:
-            del policy.forward
+            del policy.forward, buffer.complete
         if go_on:
-            buffer = self._selective
-            if self._polaug.taught != taught:
-                self._value_anew()
             rollout = Rollout(buffer.driven, buffer.episode_starts.astype(np.bool_), buffer.rewards)
             buffer.selected = self._polaug.coach.transfer.select(rollout)
         return go_on
 
-    def _value_anew(self) -> None:
-        """Recompute values and advantages, because teaching inside a rollout changed V."""
-        buffer, policy = self.rollout_buffer, self.policy
-        assert self._last_obs is not None  # SB3 has collected
-        stored: Any = buffer.observations
-        seen: Any = (
-            {key: part.reshape(-1, *part.shape[2:]) for key, part in stored.items()}
-            if isinstance(stored, dict)
-            else stored.reshape(-1, *stored.shape[2:])
-        )
+    def _evaluate(self, taught_before: int) -> None:
+        """Values and log-probabilities of the steps that the agent did not drive, in one pass through the networks.
+
+        All values, if teaching inside the rollout has changed V.
+        """
+        assert self._polaug is not None
+        buffer: Any = self._selective
+        taught = self._polaug.taught != taught_before
+        if not (taught or buffer.driven.any()):
+            return
+        seen, actions = _rows(buffer.observations), _rows(buffer.actions).astype(np.float32)  # as the buffer's samples
+        actions = torch.as_tensor(actions, device=self.device)
+        if isinstance(self.action_space, spaces.Discrete):
+            actions = actions.long().flatten()
+        masks = {"action_masks": _rows(buffer.action_masks)} if hasattr(buffer, "action_masks") else {}
         with torch.no_grad():
-            values = policy.predict_values(obs_as_tensor(seen, self.device))
-            last = policy.predict_values(obs_as_tensor(self._last_obs, self.device))
-        buffer.values = values.cpu().numpy().reshape(buffer.values.shape)
-        buffer.compute_returns_and_advantage(last_values=last, dones=self._last_episode_starts)  # type: ignore[arg-type]
+            values, log_probs, _ = self.policy.evaluate_actions(obs_as_tensor(seen, self.device), actions, **masks)
+        for name, new, rows in (("values", values, buffer.driven | taught), ("log_probs", log_probs, buffer.driven)):
+            stored = getattr(buffer, name)
+            setattr(buffer, name, np.where(rows, new.cpu().numpy().reshape(stored.shape), stored))
 
     def _forward(self, forward: Any, observations: torch.Tensor, deterministic: bool = False, **masks: Any) -> Any:
         bridge = self._polaug
@@ -141,15 +147,14 @@ class AugmentedOnPolicy(AugmentedAgent, _Host):
         self._selective.drivers = special  # the loss uses neither
         if not special.any():
             return forward(observations, deterministic, **masks)
-        policy = self.policy
+        policy, n = self.policy, len(special)
         actions: torch.Tensor | None = None
+        values = log_probs = torch.zeros(n, device=self.device)  # `_evaluate` computes those of these steps
         if not special.all():
-            actions = forward(observations, deterministic, **masks)[0]
-        distribution, values = _outputs(policy, observations)
-        if masks.get("action_masks") is not None:
-            distribution.apply_masking(masks["action_masks"])  # type: ignore[attr-defined]  # sb3-contrib's
+            actions, values, log_probs = forward(observations, deterministic, **masks)
         if evaluating.any():
-            actions = _replaced(actions, evaluating, distribution.mode())
+            mode = policy.get_distribution(observations, **masks).mode()
+            actions = _replaced(actions, evaluating, mode.reshape(-1, *(self.action_space.shape or ())))
         if drivers.any():
             taken = bridge.guide_actions(masks.get("action_masks"))
             if isinstance(self.action_space, spaces.Box) and policy.squash_output:
@@ -157,12 +162,7 @@ class AugmentedOnPolicy(AugmentedAgent, _Host):
             # The types that the policies' own samples have: whole numbers to choose from, floats otherwise.
             kind = torch.float32 if isinstance(self.action_space, (spaces.Box, spaces.MultiBinary)) else torch.int64
             actions = _replaced(actions, drivers, torch.as_tensor(taken, device=self.device).to(kind))
-        assert actions is not None  # guide or agent drives
-        # Value and log-probability belong to the executed action; SB3's Gaussians are flat.
-        if not isinstance(self.action_space, spaces.Box):
-            return actions, values, distribution.log_prob(actions)
-        log_probs = distribution.log_prob(actions.reshape(len(actions), -1))
-        return actions.reshape(-1, *self.action_space.shape), values, log_probs
+        return actions, values, log_probs
 
     def train(self) -> None:
         """As SB3's, on the selected steps. Skipped if they are too few for a gradient."""
@@ -175,12 +175,11 @@ class AugmentedOnPolicy(AugmentedAgent, _Host):
         super().train()
 
 
-def _outputs(policy: Any, observations: torch.Tensor) -> tuple[Distribution, torch.Tensor]:
-    """The policy's action distribution and value, from one forward pass."""
-    features = policy.extract_features(observations)
-    pi, vf = (features, features) if policy.share_features_extractor else features
-    distribution = policy._get_action_dist_from_latent(policy.mlp_extractor.forward_actor(pi))
-    return distribution, policy.value_net(policy.mlp_extractor.forward_critic(vf))
+def _rows(stored: Any) -> Any:
+    """(T, n, ...) as (T n, ...)."""
+    if isinstance(stored, dict):
+        return {key: _rows(part) for key, part in stored.items()}
+    return stored.reshape(-1, *stored.shape[2:])
 
 
 def _replaced(actions: torch.Tensor | None, rows: NDArray[np.bool_], others: torch.Tensor) -> torch.Tensor:

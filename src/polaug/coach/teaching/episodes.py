@@ -49,14 +49,15 @@ class FinishedEpisodes:
         if len(self._open) != n:
             self._open, self._so_far = [[] for _ in range(n)], np.zeros(n)
         longest = max(self._capacity // n, 2 * self._tail)
+        rewards = np.asarray(transitions.rewards).tolist()
+        terminated, truncated = np.asarray(transitions.terminated).tolist(), np.asarray(transitions.truncated).tolist()
         for env, steps in enumerate(self._open):
-            reward = float(transitions.rewards[env])
-            steps.append((row_of(transitions.observations, env), np.array(actions[env]), reward))
-            self._so_far[env] += reward
-            if transitions.terminated[env] or transitions.truncated[env]:
+            steps.append((row_of(transitions.observations, env), np.array(actions[env]), float(rewards[env])))
+            self._so_far[env] += rewards[env]
+            if terminated[env] or truncated[env]:
                 total, self._so_far[env] = float(self._so_far[env]), 0.0
                 self._totals = np.append(self._totals, total)[-20:]
-                stopped = bool(transitions.truncated[env]) and self._whole_tails
+                stopped = bool(truncated[env]) and self._whole_tails
                 self._keep(steps, total, max(len(steps) - self._tail, 0) if stopped else len(steps))
                 steps.clear()
             elif len(steps) >= longest:

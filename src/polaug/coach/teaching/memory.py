@@ -67,7 +67,8 @@ class Memory:
             self._columns = {key: np.concatenate([a, np.zeros((more, *a.shape[1:]), a.dtype)])
                              for key, a in self._columns.items()}  # fmt: skip
             allocated += more
-        at = (self._next + np.arange(n)) % self._capacity
+        over = self._next + n > self._capacity
+        at = (self._next + np.arange(n)) % self._capacity if over else slice(self._next, self._next + n)
         for key, array in arrays.items():
             self._columns[key][at] = array
         self._size = min(self._capacity, max(self._size, self._next + n))
