@@ -11,8 +11,8 @@ import pytest
 from tests.waiting import PATIENCE, wait_until
 
 from polaug import cli
-from polaug.cli.ending import failed, grid, printed
 from polaug.cli.progress import Shown, clock, show_study, spoken
+from polaug.cli.study_output import failed, grid, printed
 from polaug.errors import InvalidInputError
 from polaug.study.pool import Event, Progress
 from polaug.study.runner import Board
@@ -143,7 +143,7 @@ def test_paper_ends_with_its_figures_and_what_can_not_be_summed_up_is_said_once_
     def refuse(*_):
         raise InvalidInputError("runs: must have an evaluation")
 
-    monkeypatch.setattr("polaug.cli.ending.headline", refuse)
+    monkeypatch.setattr("polaug.cli.study_output.headline", refuse)
     monkeypatch.setattr("polaug.report.write_report", refuse)
     assert run("paper", *words, "--workers", 1, "--out", tmp_path) == 0  # the runs are there
     lines = capsys.readouterr().out.splitlines()

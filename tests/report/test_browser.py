@@ -504,7 +504,7 @@ def big(tmp_path_factory):
 def test_a_page_of_twelve_methods_nine_tasks_and_five_seeds(big, look):
     assert big.stat().st_size < 10_000_000
     page = look(big)
-    drawn = page.evaluate("polaugReport.unpacked")  # before the page was idle
+    drawn = page.evaluate("polaugReport.first")  # before the page was idle
     assert 0 < drawn < 12  # the rest waits until it is looked at, or nothing else is to be done
     made = chart(page, '.plot[data-task="8"][data-kind="training"]')
     assert len(lines(made)) == 12

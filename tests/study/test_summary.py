@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from polaug.cli.ending import table
+from polaug.cli.study_output import table
 from polaug.errors import InvalidInputError
 from polaug.study.results import Episodes, Evaluations, Run
 from polaug.study.statistics import Estimate

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 from polaug.checks import whole
 from polaug.cli import options
-from polaug.cli.ending import grid, printed
 from polaug.cli.progress import Shown
+from polaug.cli.study_output import grid, printed
 from polaug.errors import unknown
 from polaug.explorers import ALIASES, METHODS
 from polaug.study import RunFolder, Task, explore, task

@@ -21,11 +21,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 
 import polaug
 from polaug.checks import choice, package
-from polaug.cli.options import names
+from polaug.cli.options import flag, names
 from polaug.cli.report import Folder
 from polaug.errors import invalid
 from polaug.state import safe_write
@@ -37,8 +36,8 @@ from polaug.study.summary import summary_json
 
 def export_(
     folder: Folder,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the tables. Default: DIR/export.")] = None,
-    formats: Annotated[str, typer.Option(metavar="NAME[,NAME]", help="Formats: csv, parquet, json.")] = "csv,json",
+    out: Annotated[Path | None, flag("Folder for the tables. Default: DIR/export.", "DIR")] = None,
+    formats: Annotated[str, flag("Formats: csv, parquet, json.", "NAME[,NAME]")] = "csv,json",
 ) -> None:
     """Export runs as CSV or Parquet tables and a JSON summary.
 

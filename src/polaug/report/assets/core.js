@@ -85,7 +85,7 @@ class Chart {
 
 /* Charts out of sight, one at a time and only while the page is idle. */
 const idle = window.requestIdleCallback || ((work) => setTimeout(work, 200));
-const rest = { open: false /* until maps are unpacked */, queue: null };
+const rest = { open: false /* until what is in sight is drawn */, queue: null };
 function drawRest() {
   if (!rest.open || rest.queue) return;
   rest.queue = [...charts];

@@ -146,25 +146,10 @@ for (const frame of document.querySelectorAll(".scroll")) {
   resized.observe(frame);
 }
 
-/* Maps that nobody has looked at yet are unpacked when there is nothing else to do, so that they can be printed; then
-   the other charts are drawn. */
-window.polaugReport = {
-  report,
-  chosen,
-  charts,
-  heats,
-  unpacked: new Promise((done) => {
-    const left = [...heats];
-    const next = () =>
-      left.length
-        ? Promise.resolve(left.shift())
-            .then((heat) => heat.heat && heat.load())
-            .then(() => idle(next))
-        : done(charts.filter((chart) => !chart.stale).length); /* how many were drawn by then */
-    (charts.length ? seen : Promise.resolve()).then(() => idle(next));
-  }),
-};
-window.polaugReport.unpacked.then(() => {
+/* How many charts were drawn at once; the others are drawn as soon as there is nothing else to do. */
+const first = (charts.length ? seen : Promise.resolve()).then(() => charts.filter((chart) => !chart.stale).length);
+first.then(() => {
   rest.open = true;
   drawRest();
 });
+window.polaugReport = { report, chosen, charts, heats, first };

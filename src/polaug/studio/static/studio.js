@@ -258,8 +258,6 @@ async function lookAtBoard() {
   if (answer.status === 304) return;
   tag = answer.headers.get("ETag") || "";
   report = await answer.json();
-  const heats_ = report.tasks.flatMap((task) => Object.values(task.heat));
-  await Promise.all(heats_.map(unpackedOnce));
   const made = JSON.stringify([
     report.tasks.map((task) => [task.name, task.explored, Object.values(task.curves).map(Object.keys)]),
     report.runs.map((card) => [card.id, card.label, Object.keys(card.scalars || {}), Object.keys((card.label && heatOf(card) || { layers: {} }).layers)]),
