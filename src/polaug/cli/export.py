@@ -73,8 +73,7 @@ def export(
 ) -> list[Path]:
     """Write all finished runs of `folder` to `out` (by default `folder`/export), and give the files.
 
-    Earlier exports there are replaced; files that polaug did not write raise an error before
-    anything is written.
+    Earlier exports there are replaced; files that polaug did not write raise an error before anything is written.
     """
     for name in formats:
         choice("format", name, FORMATS)

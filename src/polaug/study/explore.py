@@ -88,14 +88,19 @@ def drive(
     episodes: int,
     seed: int,
     progress: Callable[[Episode], None] | None = None,
+    watch: Callable[[Any, Any, Any, Any], None] | None = None,
 ) -> Exploration:
-    """`explore` for an environment and an explorer that exist already; the environment stays open."""
+    """`explore` for an environment and an explorer that exist already; the environment stays open.
+
+    `watch` is called after each step, as `MapRecorder.observe` is.
+    """
     # The environment must not draw the same numbers as the explorer, so its seed is another one.
     env_seed = subseed(seed, "environment")
     start, thinking, step = clock(), 0.0, 0
     done: list[Episode] = []
     choices: list[str] = []
     maps = MapRecorder.of(env.observation_space, env.action_space)
+    watchers = [each for each in (watch, None if maps is None else maps.observe) if each is not None]
     observation, _ = env.reset(seed=env_seed)
     for number in range(1, episodes + 1):
         if number > 1:
@@ -110,8 +115,8 @@ def drive(
             explorer.observe(single(observation, actions[0], reward, following, terminated, truncated))
             thinking += clock() - before
             ended = bool(terminated or truncated)
-            if maps is not None:
-                maps.observe(batch_of_one(observation), actions, [float(reward)], [ended])
+            for each in watchers:
+                each(batch_of_one(observation), actions, [float(reward)], [ended])
             total, length = total + float(reward), length + 1
             observation = following
         step += length

@@ -17,7 +17,6 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TextIO
 
 import numpy as np
@@ -99,7 +98,6 @@ class RunFolder:
         self.path = Path(path)
         self.settings = _plain(settings)
         self._files: dict[str, TextIO] = {}
-        self._writers: dict[str, Any] = {}
         self._rows: dict[str, int] = {}
         self._lock: FileLock | None = None
         self.finished = finished(self.path, settings)
@@ -116,26 +114,27 @@ class RunFolder:
     # -- rows -------------------------------------------------------------------------------------------------------
 
     def add(self, episode: Episode) -> None:
-        """Append an episode; it is written to disk immediately, so that the run can be followed."""
+        """Append an episode."""
         self.row("episodes.csv", episode.episode, episode.step, episode.return_, episode.length, episode.actor)
 
     def row(self, name: str, *values: int | float | str) -> None:
-        """Append a row to the file called `name`; numbers keep their last bit, and must be finite."""
+        """Append a row to the file called `name`, at once, so that the run can be followed; numbers must be finite."""
         for at, value in enumerate(values):
             if isinstance(value, float) and not math.isfinite(value):
                 rule = f"must be finite in row {self._rows.get(name, 0) + 1} of {self.path / name}"
                 raise invalid(list(COLUMNS[name])[at], rule, value, "Mend the environment's rewards.")
-        if name not in self._writers:
+        if name not in self._files:
             self._open(name)
-        self._writers[name].writerow(values)
-        self._files[name].flush()
+        self._write(name, values)
         self._rows[name] += 1
 
     def _open(self, name: str) -> None:
-        file = (self.path / name).open("w", newline="", encoding="utf-8")
-        self._files[name], self._writers[name], self._rows[name] = file, csv.writer(file), 0
-        self._writers[name].writerow(COLUMNS[name])
-        file.flush()
+        self._files[name], self._rows[name] = (self.path / name).open("w", newline="", encoding="utf-8"), 0
+        self._write(name, COLUMNS[name])
+
+    def _write(self, name: str, values: Iterable[object]) -> None:
+        csv.writer(self._files[name]).writerow(values)
+        self._files[name].flush()
 
     # -- the end ----------------------------------------------------------------------------------------------------
 
@@ -150,11 +149,6 @@ class RunFolder:
         self._close()
         (self.path / ".lock").unlink(missing_ok=True)
 
-    def fail(self, error: str, traceback: str) -> None:
-        """Say why there will be no done.json."""
-        write_failure(self.path, error, traceback)
-        self._close()
-
     def _close(self) -> None:
         for file in self._files.values():
             file.close()
@@ -164,9 +158,7 @@ class RunFolder:
     def __enter__(self) -> RunFolder:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._close()
 
 
@@ -192,9 +184,8 @@ def _check_ours(path: Path) -> None:
     """An unfinished run has a config.json of polaug's, or ended before that and left episodes.csv or failed.json."""
     for part in (path, *path.parents):
         if part.exists() and not part.is_dir():
-            raise StateError(
-                f"out: {part} is a file, where a folder is needed. Move it away, or choose another folder."
-            )
+            remedy = "Move it away, or choose another folder."
+            raise StateError(f"out: {part} is a file, where a folder is needed. {remedy}")
     began = (path / "config.json").exists()
     if began:
         read_config(path)

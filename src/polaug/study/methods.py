@@ -124,9 +124,8 @@ class Method:
         """Hyperparameters on `task`, as plain data; all others have the algorithm's defaults."""
         found = tuned(self.algo, task.env_id) if self.tuned else {}
         if found is None:
-            raise invalid(
-                "method", f"the Zoo has no tuned {self.algo} for {task.env_id}", self.name, f"Compare with {self.algo}."
-            )
+            rule = f"the Zoo has no tuned {self.algo} for {task.env_id}"
+            raise invalid("method", rule, self.name, f"Compare with {self.algo}.")
         return dict(ALGORITHMS[self.algo].settings) | found | dict(self.overrides)
 
     def with_augmentation(self, **changes: Any) -> Method:
@@ -191,18 +190,15 @@ def _listed() -> Iterable[Method]:
             yield Method(f"{algo}-tuned", algo, f"{algorithm.cls} with RL Baselines3 Zoo's settings", tuned=True,
                          source=SOURCE.format(algo=algo))  # fmt: skip
         if algo in STRONG:
-            yield _strong(algo)
+            how = "with one setting for all tasks: n-step returns, an update every step, soft target updates, a wider"
+            yield Method(f"{algo}-strong", algo, f"{algorithm.cls} {how} network", source=_STRONG,
+                         overrides=STRONG[algo])  # fmt: skip
         yield _augmented(algo, "", "pa", "")
         if algo in ("ppo", "dqn"):
             yield _augmented(algo, "", "pa-paper", "")
         if algo == "ppo":
             yield from (_augmented(algo, "", who, "") for who in _PAID)
             yield from (_augmented(algo, "-tuned", who, "") for who in ("rnd", "icm"))
-
-
-def _strong(algo: str) -> Method:
-    how = "one setting for all tasks: n-step returns, an update every step, soft target updates, a wider network"
-    return Method(f"{algo}-strong", algo, f"{ALGORITHMS[algo].cls} with {how}", source=_STRONG, overrides=STRONG[algo])
 
 
 def _augmented(algo: str, variant: str, who: str, transfer: str) -> Method:
@@ -272,7 +268,11 @@ def check_fit(found: Method, task: Task) -> None:
         if isinstance(explorer, str):
             built(f"method: {found.name}", explorer, task, env, **options)
         if found.augmentation.transfer not in ("auto", "as_published"):
-            _check_transfer(found)
+            from polaug.coach.teaching import transfer_class  # torch comes with these
+            from polaug.sb3.pupils import family_of
+            from polaug.study.agents import agent_class
+
+            transfer_class(found.augmentation.transfer, family_of(agent_class(found.algo)))
     except InvalidInputError:
         raise
     except PolaugError as fault:
@@ -314,13 +314,3 @@ def built(who: str, explorer: str, task: Task, env: Any, **options: Any) -> Expl
         rule = rule.removeprefix("observation_space: ")
         told = f"{who} cannot see the observations of {task.name}: they {rule}. {remedy}"
         raise UnsupportedSpaceError(told) from fault
-
-
-def _check_transfer(found: Method) -> None:
-    """The way of teaching must be one for this kind of agent."""
-    from polaug.coach.teaching import transfer_class
-    from polaug.sb3.pupils import family_of
-    from polaug.study.agents import agent_class
-
-    assert found.augmentation is not None  # only augmented methods are taught
-    transfer_class(found.augmentation.transfer, family_of(agent_class(found.algo)))

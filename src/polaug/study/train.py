@@ -31,7 +31,7 @@ from polaug.study.agents import (
     write_normalization,
 )
 from polaug.study.explore import Episode, clock, compile_seconds
-from polaug.study.folder import NORMALIZATION, RunFolder, run_path
+from polaug.study.folder import NORMALIZATION, RunFolder, run_path, write_failure
 from polaug.study.levels import CONFIRM_EPISODES, EARLY_EVERY, EARLY_STEPS, next_check
 from polaug.study.maps import MapRecorder
 from polaug.study.methods import Method
@@ -85,7 +85,7 @@ def train(
             except KeyboardInterrupt:
                 raise
             except BaseException as fault:  # an environment may call sys.exit, too
-                folder.fail(f"{type(fault).__name__}: {fault}", traceback.format_exc())
+                write_failure(path, f"{type(fault).__name__}: {fault}", traceback.format_exc())
                 raise
     return read_run(path)
 

@@ -49,24 +49,10 @@ def watch(
 ) -> Path:
     """Film a saved agent, and the explorer in its file if there is one, into a .gif or an .mp4; gives its path.
 
-    Parameters
-    ----------
-    model
-        A zip saved by `model.save()`, or a run folder of `polaug train`. It holds pickles: open only what you trust.
-    out
-        The film's path.
-    env, algo
-        Environment and algorithm; a run folder names the first, and the file itself gives the second away.
-    episodes, seed
-        Episode k starts from the environment's seed `seed` + k, for agent and explorer alike.
-    fps
-        Environment steps per second; by default the environment's own speed.
-    width
-        Of the whole picture in pixels.
-    vecnormalize
-        What `VecNormalize.save()` wrote, if the agent was trained under it: a pickle, so it is never looked for.
-    progress
-        Called with a label and the share done, 0 to 1.
+    `model` is a run folder, or a zip saved by `model.save()`, which needs `env`. It holds pickles, and so does
+    `vecnormalize`, the file of `VecNormalize.save()`: open only what you trust. Episode k starts from the environment's
+    seed `seed` + k, for agent and explorer alike. `fps` is in environment steps per second, by default the
+    environment's own; `width` is in pixels. `progress` is called with a label and the share done, 0 to 1.
     """
     whole("episodes", episodes, 1)
     whole("seed", seed, 0)
@@ -248,11 +234,8 @@ def find_task(file: Path, env: str | Task | None) -> Task:
         raise invalid("env", rule, None, "Pass for example --env MountainCar-v0 (in Python: env=).") from None
     except (OSError, ValueError, KeyError, TypeError) as fault:
         raise StateError(f"model: {config} is damaged ({fault!r}). Name the environment with --env.") from fault
-    scaled = dict(settings.get("settings") or {}).get("normalize") and not file.with_name(NORMALIZATION).is_file()
-    if scaled:
-        raise StateError(
-            f"model: {file} saw scaled observations in training, and {NORMALIZATION} is missing beside it."
-        )
+    if dict(settings.get("settings") or {}).get("normalize") and not file.with_name(NORMALIZATION).is_file():
+        raise StateError(f"model: {file} saw scaled observations, and {NORMALIZATION} is missing beside it.")
     if not found.package and found.env_id not in gym.registry:
         rule = f"{config} names {found.env_id}, which no imported package registers"
         raise invalid("env", rule, found.name, f'Pass --env "package:{found.env_id}" with the package that does.')

@@ -55,22 +55,7 @@ const csv = (rows) =>
 const FILES = {
   "report.json": () => ["application/json", document.getElementById("data").textContent],
   "curves.csv": () => {
-    const rows = [
-      [
-        "task",
-        "method",
-        "curve",
-        "axis",
-        "x",
-        "mean",
-        "mean_minus_std",
-        "mean_plus_std",
-        "iqm",
-        "iqm_low",
-        "iqm_high",
-        "guide_share",
-      ],
-    ];
+    const rows = ["task,method,curve,axis,x,mean,mean_minus_std,mean_plus_std,iqm,iqm_low,iqm_high,guide_share".split(",")];
     for (const task of report.tasks)
       for (const method of task.methods)
         for (const [kind, axes] of Object.entries(task.curves[method] || {}))
