@@ -13,7 +13,7 @@ from tests.report.conftest import looking
 
 from polaug.report import find_runs, write_report
 from polaug.report.grids import POINTS
-from polaug.report.labels import member_colours
+from polaug.report.labels import arm_colours
 from polaug.study.statistics import interquartile_mean
 from polaug.study.summary import headline
 
@@ -297,7 +297,7 @@ def test_singular_values_and_choices(study, look):
     bars = chart(page, '#task1 .plot[data-chart="choices"]')["data"]
     assert [bar["name"] for bar in bars] == ["fitted", "linear", "model"]
     assert np.sum([bar["y"] for bar in bars], axis=0) == pytest.approx(1.0, abs=0.01)
-    assert [bar["marker"]["color"] for bar in bars] == member_colours(["fitted", "linear", "model"])
+    assert [bar["marker"]["color"] for bar in bars] == arm_colours(["fitted", "linear", "model"])
     heat.locator("select").select_option(label="dqn")  # a method without Q̂
     assert heat.locator('.plot[data-chart="completed"]').is_hidden()
     assert heat.locator('.plot[data-chart="visits"]').is_visible()

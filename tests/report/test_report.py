@@ -187,7 +187,7 @@ def test_choices_are_shares_of_seeds(tmp_path):
 
 def test_members_have_colours_of_their_own():
     assert not set(labels.COLOURS) & set(labels.ARMS)
-    assert len(set(labels.member_colours("abcde"))) == 5
+    assert len(set(labels.arm_colours("abcde"))) == 5
 
 
 def test_uncertainty_has_the_same_colours_on_every_page(tmp_path):

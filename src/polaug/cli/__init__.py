@@ -85,10 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except OSError as fault:  # a full disk, a folder that may not be written to
         why = (fault.strerror or str(fault)).lower()
-        where = fault.filename or "the results"
-        print(
-            f"polaug: out: {where} cannot be written ({why}). Choose another place, or free this one.", file=sys.stderr
-        )
+        what = f"{fault.filename or 'the results'} cannot be written ({why})"
+        print(f"polaug: out: {what}. Choose another place, or free this one.", file=sys.stderr)
         return 2
 
 

@@ -28,7 +28,7 @@ from polaug.cli.options import flag, names
 from polaug.cli.report import Folder
 from polaug.errors import invalid
 from polaug.state import safe_write
-from polaug.study.folder import check_inside, check_ours
+from polaug.study.folder import check_inside, check_written_by_polaug
 from polaug.study.levels import reached
 from polaug.study.results import Run, find_runs
 from polaug.study.summary import summary_json
@@ -89,7 +89,7 @@ def export(
     parquet = (package("pyarrow", "formats"), package("pyarrow.parquet", "formats")) if "parquet" in formats else None
     for kind in formats:
         for table, columns in COLUMNS.items() if kind != "json" else {"summary": {}}.items():
-            check_ours(target / f"{table}.{kind}", columns if kind == "csv" else ())
+            check_written_by_polaug(target / f"{table}.{kind}", columns if kind == "csv" else ())
     summary = summary_json(runs) if "json" in formats else None
     target.mkdir(parents=True, exist_ok=True)
     written = []

@@ -189,16 +189,13 @@ def grouped(function: Callable[..., int]) -> Callable[..., int]:
     """The command with the fields of its option groups, which are dataclasses, as options of its own."""
     hints = typing.get_type_hints(function, include_extras=True)
     groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
-    own: dict[str, inspect.Parameter] = {}
-    for name, parameter in inspect.signature(function).parameters.items():
-        if name not in groups:
-            own[name] = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[name])
-            continue
-        kinds = typing.get_type_hints(groups[name], include_extras=True)
-        for field in fields(groups[name]):
-            own[field.name] = inspect.Parameter(
-                field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=kinds[field.name]
-            )
+    for kind in groups.values():
+        hints |= typing.get_type_hints(kind, include_extras=True)
+    own = [
+        part.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[part.name])
+        for name, parameter in inspect.signature(function).parameters.items()
+        for part in (inspect.signature(groups[name]).parameters.values() if name in groups else [parameter])
+    ]
 
     @wraps(function)
     def command(**given: Any) -> int:
@@ -206,8 +203,8 @@ def grouped(function: Callable[..., int]) -> Callable[..., int]:
             given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
         return function(**given)
 
-    command.__signature__ = inspect.Signature(list(own.values()))  # type: ignore[attr-defined]
-    command.__annotations__ = {name: parameter.annotation for name, parameter in own.items()}
+    command.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
+    command.__annotations__ = {part.name: part.annotation for part in own}
     return command
 
 

@@ -191,15 +191,12 @@ def _tell(result: Run, before: bool) -> None:
     if before:
         print("this run was already finished and is not repeated. Use another --seed or --out for a new run.")
     print(f"agent alone: {_level(result)}")
-    print(_model(path / "model.zip"))
+    if (path / "model.zip").exists():
+        print(f"model: {path / 'model.zip'}")
+    else:
+        print("no model: this finished run was not started by `polaug train`. Use another --seed or --out.")
     print(f"run: {path}")
     print(report)
-
-
-def _model(file: Path) -> str:
-    if file.exists():
-        return f"model: {file}"
-    return "no model: this finished run was not started by `polaug train`. Use another --seed or --out for a new run."
 
 
 def _level(result: Run) -> str:

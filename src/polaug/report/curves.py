@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from polaug.report.grids import AXES, Grid, evaluations, training
-from polaug.report.labels import member_colours, short
+from polaug.report.labels import arm_colours, short
 from polaug.study.results import Run
 from polaug.study.statistics import LEAST_RUNS, curve
 
@@ -63,5 +63,5 @@ def choices(runs: Sequence[Run], bins: int = 60) -> dict[str, Any] | None:
             counts[members.index(member), k // width] += 1
     middles = np.arange(counts.shape[1]) * width + (width + 1) / 2
     there = [sum(len(each) > k * width for each in driven) for k in range(counts.shape[1])]
-    return {"members": members, "colours": member_colours(members), "x": short(middles),
+    return {"members": members, "colours": arm_colours(members), "x": short(middles),
             "width": width, "shares": short(counts / counts.sum(axis=0), 3), "runs": there}  # fmt: skip

@@ -19,7 +19,7 @@ from polaug.report.curves import bands
 from polaug.report.grids import Grid, evaluations, training
 from polaug.report.labels import VISITS, dimension_name, in_order, look
 from polaug.state import State, safe_write
-from polaug.study.folder import check_ours, folder_name
+from polaug.study.folder import check_written_by_polaug, folder_name
 from polaug.study.results import Run
 from polaug.study.wording import number
 
@@ -145,7 +145,7 @@ def _text(name: str) -> str:
 def check_figures(stem: Path) -> None:
     """Refuse to replace a figure that polaug has not drawn."""
     for kind in ("png", "pdf"):
-        check_ours(_path(stem, kind))
+        check_written_by_polaug(_path(stem, kind))
 
 
 def save_figure(figure: Figure, stem: Path, dpi: float | None = None) -> list[Path]:

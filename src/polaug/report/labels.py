@@ -40,7 +40,7 @@ def dimension_name(run: Run, place: int) -> str:
     return names[place] if place < len(names) else f"observation[{place}]"
 
 
-def member_colours(names: Iterable[str]) -> list[str]:
+def arm_colours(names: Iterable[str]) -> list[str]:
     """The colour of each arm."""
     return [ARMS[k % len(ARMS)] for k, _ in enumerate(names)]
 

@@ -22,7 +22,7 @@ from polaug.report.data import embedded, films, page_data
 from polaug.report.tables import explored_table, headline_table, headlines
 from polaug.report.tables import settings_table as settings
 from polaug.state import safe_write
-from polaug.study.folder import check_inside, check_ours
+from polaug.study.folder import check_inside, check_written_by_polaug
 from polaug.study.levels import KEEP_STEPS, KEEP_TOLERANCE
 from polaug.study.results import Run, find_runs
 from polaug.study.statistics import LEAST_RUNS
@@ -60,7 +60,7 @@ def write_report(
         raise invalid("folder", rule, str(folder), remedy)
     path = Path(folder) / "report.html" if out is None else Path(out)
     drawings = Path(folder) / "figures"
-    check_ours(path)
+    check_written_by_polaug(path)
     if figures:
         from polaug.report.figures import check_figure_files, write_figures  # matplotlib is slow to load
 

@@ -110,7 +110,7 @@ def drive(
             before = clock()
             actions = explorer.act(batch_of_one(observation))
             thinking += clock() - before
-            following, reward, terminated, truncated, _ = env.step(_member(actions[0]))
+            following, reward, terminated, truncated, _ = env.step(_plain_action(actions[0]))
             before = clock()
             explorer.observe(single(observation, actions[0], reward, following, terminated, truncated))
             thinking += clock() - before
@@ -148,7 +148,7 @@ def batch_of_one(observation: Any) -> Any:
     return np.asarray(observation)[None]
 
 
-def _member(action: Any) -> Any:
+def _plain_action(action: Any) -> Any:
     """A Discrete action as a plain int, which every environment takes."""
     return action.item() if isinstance(action, np.generic) else action
 

@@ -30,13 +30,13 @@ from polaug.study.results import COLUMNS, FORMAT
 
 _MARKS = {".html": b"polaugReport", ".png": b"Software\0polaug", ".pdf": b"/Producer (polaug)", ".json": b'"polaug": "',
           ".parquet": b"polaug", ".npz": b"polaug"}  # fmt: skip
-"""What files of polaug's hold, by their kind."""
+"""A mark in each kind of file that polaug writes, by which it is recognised."""
 
 
-def check_ours(path: Path, columns: Iterable[str] = ()) -> None:
+def check_written_by_polaug(path: Path, columns: Iterable[str] = ()) -> None:
     """Refuse to replace a file that polaug has not written: it lacks the mark of its kind, or these CSV `columns`.
 
-    A CSV file that was cut off within its header counts as polaug's.
+    A CSV file that was cut off within its header may be replaced.
     """
     if not os.path.lexists(path):
         return
@@ -50,7 +50,7 @@ def check_ours(path: Path, columns: Iterable[str] = ()) -> None:
     else:
         known = header.startswith(content[: len(header)]) if columns else mark is not None and mark in content
     if not known:
-        raise StateError(f"out: {path} is no file of polaug's, and is not overwritten. Move it away, or choose "
+        raise StateError(f"out: {path} was not written by polaug, and is not overwritten. Move it away, or choose "
                          "another folder.")  # fmt: skip
 
 
@@ -165,10 +165,10 @@ class RunFolder:
 def finished(path: Path, settings: Mapping[str, Any]) -> bool:
     """Whether `path` holds a finished run of these settings; refuses it if it holds anything that must not be lost."""
     if not (path / "done.json").exists():
-        _check_ours(path)
+        _check_unfinished(path)
         return False
     if not (path / "config.json").exists():
-        raise StateError(f"out: {path / 'done.json'} is no file of polaug's, for there is no config.json beside it. "
+        raise StateError(f"out: {path / 'done.json'} was not written by polaug, for there is no config.json beside it. "
                          "Move it away, or choose another folder.")  # fmt: skip
     before, wanted = read_config(path), _plain(settings)
     before.pop("versions", None)
@@ -180,8 +180,10 @@ def finished(path: Path, settings: Mapping[str, Any]) -> bool:
     return True
 
 
-def _check_ours(path: Path) -> None:
-    """An unfinished run has a config.json of polaug's, or ended before that and left episodes.csv or failed.json."""
+def _check_unfinished(path: Path) -> None:
+    """Refuse files of others. An unfinished run has polaug's config.json, or stopped before that was written and left
+    episodes.csv or failed.json.
+    """
     for part in (path, *path.parents):
         if part.exists() and not part.is_dir():
             remedy = "Move it away, or choose another folder."
@@ -190,7 +192,7 @@ def _check_ours(path: Path) -> None:
     if began:
         read_config(path)
     for name in ("failed.json", *COLUMNS) if began else FILES:
-        check_ours(path / name, COLUMNS.get(name, ()) if began or name == "episodes.csv" else ())
+        check_written_by_polaug(path / name, COLUMNS.get(name, ()) if began or name == "episodes.csv" else ())
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:

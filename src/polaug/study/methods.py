@@ -87,7 +87,7 @@ STRONG: dict[str, dict[str, Any]] = {
 every step of DDPG (Lillicrap et al., 2016), the Zoo's network; the rate is the middle of those that the Zoo uses."""
 
 _LIKE = {"polaug/PaperMountainCar-v0": "MountainCar-v0"}  # the same car, another reward at the flag
-OURS = ("n_envs", "normalize", "noise", "device")
+OTHER_SETTINGS = ("n_envs", "normalize", "noise", "device")
 """Settings that are no parameters of an agent's class; hyperparameters.yml explains them."""
 
 
@@ -101,8 +101,8 @@ def check_names(cls: type[Any], settings: Mapping[str, Any]) -> None:
     """Refuse a hyperparameter that the class of the agent does not have; a typo gets the nearest one."""
     known = [name for name in inspect.signature(cls).parameters if name not in ("policy", "env", "_init_setup_model")]
     for name in settings:
-        if name not in (*known, *OURS):
-            raise unknown(f"hyperparameter of {cls.__name__}", name, {*known, *OURS})
+        if name not in (*known, *OTHER_SETTINGS):
+            raise unknown(f"hyperparameter of {cls.__name__}", name, {*known, *OTHER_SETTINGS})
 
 
 @dataclass(frozen=True)

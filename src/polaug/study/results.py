@@ -194,7 +194,7 @@ def _by_name(table: Table) -> dict[str, tuple[NDArray[np.int64], NDArray[np.floa
 
 
 def _maps(file: Path) -> tuple[State | None, tuple[str, ...]]:
-    """The maps, or why they are left out: they are for the eye, and no result depends on them."""
+    """The maps, or why they are left out. They are only drawn: no result depends on them."""
     if not file.exists():
         return None, ()
     try:

@@ -12,6 +12,7 @@ import os
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from polaug.study.agents import agent_class, read_normalization
 from polaug.study.explore import batch_of_one, single
 from polaug.study.folder import NORMALIZATION
 from polaug.study.methods import ALGORITHMS
+from polaug.study.pool import environment_variables
 from polaug.study.tasks import Task, longest, task
 from polaug.watch.film import Gif, Mp4, Panel, draw_frame, open_film
 
@@ -166,16 +168,9 @@ def render_mode(found: Task) -> str:
     raise invalid("env", rule, found.name, "Give the environment such a render mode.")
 
 
-@contextlib.contextmanager
-def headless() -> Iterator[None]:
+def headless() -> AbstractContextManager[None]:
     """No window and no sound device of pygame, here only."""
-    before = dict(os.environ)
-    os.environ |= {"SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy"}
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
+    return environment_variables({"SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy"})
 
 
 def _rendered(env: gym.Env[Any, Any]) -> Any:

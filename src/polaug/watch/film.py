@@ -10,7 +10,6 @@ import functools
 import io
 import math
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -136,8 +135,7 @@ class Mp4:
         """As Gif's."""
         if self._writer is not None:
             self._writer.close()
-            with self._temporary.open("rb") as film:
-                safe_write(self._path, lambda file: shutil.copyfileobj(film, file))
+            safe_write(self._path, self._temporary.read_bytes())
             self._folder.cleanup()
 
     def abandon(self) -> None:
