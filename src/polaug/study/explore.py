@@ -110,7 +110,7 @@ def drive(
             before = clock()
             actions = explorer.act(batch_of_one(observation))
             thinking += clock() - before
-            following, reward, terminated, truncated, _ = env.step(_plain_action(actions[0]))
+            following, reward, terminated, truncated, _ = env.step(plain_action(actions[0]))
             before = clock()
             explorer.observe(single(observation, actions[0], reward, following, terminated, truncated))
             thinking += clock() - before
@@ -148,9 +148,9 @@ def batch_of_one(observation: Any) -> Any:
     return np.asarray(observation)[None]
 
 
-def _plain_action(action: Any) -> Any:
+def plain_action(action: Any) -> Any:
     """A Discrete action as a plain int, which every environment takes."""
-    return action.item() if isinstance(action, np.generic) else action
+    return action.item() if isinstance(action, (np.generic, np.ndarray)) and action.ndim == 0 else action
 
 
 def clock() -> float:

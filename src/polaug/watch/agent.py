@@ -25,7 +25,7 @@ from polaug.errors import StateError, invalid, unknown
 from polaug.explorers import Explorer
 from polaug.sb3 import augment
 from polaug.study.agents import agent_class, read_normalization
-from polaug.study.explore import batch_of_one, single
+from polaug.study.explore import batch_of_one, plain_action, single
 from polaug.study.folder import NORMALIZATION
 from polaug.study.methods import ALGORITHMS
 from polaug.study.pool import environment_variables
@@ -115,8 +115,7 @@ class Cast:
         if self.ended:
             return
         action = self._choose(self.observation)
-        sent = action.item() if np.ndim(action) == 0 and isinstance(action, (np.generic, np.ndarray)) else action
-        following, reward, terminated, truncated, _ = self.env.step(sent)
+        following, reward, terminated, truncated, _ = self.env.step(plain_action(action))
         if self._learner is not None:
             self._learner.observe(single(self.observation, action, reward, following, terminated, truncated))
         self.observation = following

@@ -81,7 +81,7 @@ class HeatSection {
     this.out.textContent = words;
     for (const kind of Object.keys(this.heat.layers)) {
       const part = this.parts[kind];
-      if (part.stale) continue;
+      if (part.stale || !part.box.data) continue;
       const customdata = this.heat.layers[kind].cells[at];
       Plotly.restyle(part.box, { z: [cellsOf(kind, customdata)], customdata: [customdata] });
     }

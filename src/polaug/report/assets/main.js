@@ -134,7 +134,7 @@ for (const frame of document.querySelectorAll(".scroll")) {
 /* How many charts were drawn at once; the others are drawn as soon as there is nothing else to do. */
 const first = (charts.length ? seen : Promise.resolve()).then(() => charts.filter((chart) => !chart.stale).length);
 first.then(() => {
-  rest.open = true;
+  drawing = false;
   drawRest();
 });
 window.polaugReport = { report, chosen, charts, heats, first };

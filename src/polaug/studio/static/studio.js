@@ -14,7 +14,7 @@ let listed = [];
 let shape = "";
 let tag = "";
 let dots = {}; /* which snapshot each run's maps show, where the reader has moved back */
-rest.open = true;
+drawing = false;
 
 /* What of the logged scalars is drawn: a pattern for the name, what it is called, and how it is read. */
 const SCALARS = {
@@ -151,7 +151,6 @@ function rebuild() {
     Plotly.purge(chart.box);
   }
   charts.length = 0;
-  rest.queue = null;
   const others = report.runs.filter((card) => taskOf(card) < 0).map(runCard);
   const waiting = others.length ? [element("section", { class: "task" }, element("div", { class: "run-cards" }, ...others))] : [];
   board.replaceChildren(...report.tasks.map(taskSection), ...waiting);
