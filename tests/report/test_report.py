@@ -18,7 +18,7 @@ from polaug.report.data import embedded, overall, page_data
 from polaug.report.figures import _at_work, _curves
 from polaug.report.grids import POINTS, evaluations, training
 from polaug.report.heat import effective_rank, pack
-from polaug.report.labels import COLOURS, KNOWN, dimension_name, in_order, look, short
+from polaug.report.labels import COLOURS, KNOWN, dimension_name, in_order, line_style, short
 from polaug.report.page import _templates
 from polaug.report.tables import explored_table, headline_table, headlines
 from polaug.study import CLASSIC, PAPER
@@ -96,8 +96,8 @@ def test_numbers_for_the_page_are_short_and_finite():
 
 def test_methods_keep_their_looks_and_the_plain_one_comes_first():
     assert in_order(["ppo+pa", "dqn", "ppo", "dqn+pa", "ppo"]) == ["dqn", "dqn+pa", "ppo", "ppo+pa"]
-    assert len({look(k) for k in range(28)}) == 28
-    assert len({look(k)[0] for k in range(7)}) == len(COLOURS)
+    assert len({line_style(k) for k in range(28)}) == 28
+    assert len({line_style(k)[0] for k in range(7)}) == len(COLOURS)
 
 
 # -- points -----------------------------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"polaug: {fault}", file=sys.stderr)
         return 2
     except typer.TyperException as fault:
-        print(f"polaug: {_told(fault)}", file=sys.stderr)
+        print(f"polaug: {_as_polaug_error(fault)}", file=sys.stderr)
         return 2
     except (KeyboardInterrupt, typer.Abort):
         kept = _INTERRUPTED.get(given[0] if given else "")
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
 
 
-def _told(fault: Any) -> PolaugError:
+def _as_polaug_error(fault: Any) -> PolaugError:
     """Typer's error in one line, with the nearest valid name."""
     context: Any = getattr(fault, "ctx", None)
     message = fault.message.rstrip(".")

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from polaug.cli import options
-from polaug.cli.progress import Shown, clock, spoken
+from polaug.cli.progress import ProgressDisplay, duration, progress_words
 from polaug.cli.study_output import failed, followed
 from polaug.config import Augmentation
 from polaug.errors import InvalidInputError, PolaugError, invalid
@@ -153,12 +153,12 @@ def train(
     before = finished(path, wanted)  # raises an error for files that polaug did not write
     label = f"{found.name} · {chosen.name} · seed {seed}"
     try:
-        with followed(out, logs.live), Shown() as shown:
+        with followed(out, logs.live), ProgressDisplay() as shown:
             shown.say(f"{label}: starting")
             from polaug.study.train import train
 
             def progress(step: Progress) -> None:
-                shown.update(label, step.step / max(step.steps, 1), [spoken(step)])
+                shown.update(label, step.step / max(step.steps, 1), [progress_words(step)])
 
             result = train(
                 found, chosen, seed=seed, out=out, save_model=True, progress=progress, tensorboard=logs.tensorboard,
@@ -171,11 +171,11 @@ def train(
             raise
         print(failed(label, f"{type(fault).__name__}: {fault}", path), file=sys.stderr)
         return 1
-    _tell(result, before)
+    _print_summary(result, before)
     return 0
 
 
-def _tell(result: Run, before: bool) -> None:
+def _print_summary(result: Run, before: bool) -> None:
     from polaug.report import write_report
 
     path, done = result.path, result.done
@@ -185,9 +185,8 @@ def _tell(result: Run, before: bool) -> None:
         report = f"No report: {fault}"
     steps, episodes = counted(done["steps"], "step"), counted(done["episodes"], "episode")
     guided = f", {done['explorer_share']:.0%} of the steps by the guide" if done["explorer_share"] else ""
-    print(
-        f"{result.task}, {result.method}, seed {result.seed}: {steps} in {clock(done['seconds'])}, {episodes}{guided}"
-    )
+    took = duration(done["seconds"])
+    print(f"{result.task}, {result.method}, seed {result.seed}: {steps} in {took}, {episodes}{guided}")
     if before:
         print("this run was already finished and is not repeated. Use another --seed or --out for a new run.")
     print(f"agent alone: {_level(result)}")

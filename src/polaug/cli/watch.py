@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from polaug.cli.options import Seed, flag, whole
-from polaug.cli.progress import Shown
+from polaug.cli.progress import ProgressDisplay
 
 
 def watch_(
@@ -38,7 +38,7 @@ def watch_(
       polaug watch runs/train/MountainCar-v0/ppo+pa/seed_0 --out car.gif
       polaug watch model.zip --env CartPole-v1 --out pole.mp4
     """
-    with Shown() as shown:
+    with ProgressDisplay() as shown:
         from polaug.watch import watch
 
         path = watch(

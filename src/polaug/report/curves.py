@@ -21,7 +21,7 @@ def curves(runs: Sequence[Run], samples: int = SAMPLES) -> dict[str, dict[str, A
     kinds = {"evaluation": evaluations, "training": training}
     found = {kind: {axis: make(runs, axis) for axis in AXES} for kind, make in kinds.items()}
     told = {
-        kind: {axis: _told(grid, samples) for axis, grid in axes.items() if grid is not None and len(grid.x)}
+        kind: {axis: _as_plain_data(grid, samples) for axis, grid in axes.items() if grid is not None and len(grid.x)}
         for kind, axes in found.items()
     }
     return {kind: axes for kind, axes in told.items() if axes}
@@ -40,7 +40,7 @@ def bands(values: Any, samples: int = SAMPLES) -> dict[str, tuple[Any, Any, Any]
     return {"mean": (mean, mean - spread, mean + spread), "iqm": (centre, low, high)}
 
 
-def _told(grid: Grid, samples: int) -> dict[str, Any]:
+def _as_plain_data(grid: Grid, samples: int) -> dict[str, Any]:
     told = {"x": short(grid.x, 6)} | {
         name: short(np.stack(band), 4) for name, band in bands(grid.values, samples).items()
     }

@@ -14,7 +14,7 @@ import numpy as np
 from polaug.report.curves import SAMPLES, choices, curves
 from polaug.report.grids import AXES
 from polaug.report.heat import pack
-from polaug.report.labels import COLOURS, dimension_name, in_order, look, short
+from polaug.report.labels import COLOURS, dimension_name, in_order, line_style, short
 from polaug.state import State
 from polaug.study.results import Run
 from polaug.study.summary import TAUS, Headline, plain_rows
@@ -42,7 +42,7 @@ def chart_data(runs: Sequence[Run]) -> dict[str, Any]:
     snapshots = max(2, min(12, _MAP_SNAPSHOTS // max(1, mapped)))
     tasks = [_task(name, list(mine), order, snapshots) for name, mine in groupby(ordered, key=lambda run: run.task)]
     known = {axis for task in tasks for kinds in task["curves"].values() for axes in kinds.values() for axis in axes}
-    looks = [dict(zip(("name", "colour", "dash"), (name, *look(k)), strict=True)) for k, name in enumerate(order)]
+    looks = [dict(zip(("name", "colour", "dash"), (name, *line_style(k)), strict=True)) for k, name in enumerate(order)]
     return {
         "methods": looks, "colours": COLOURS, "axes": [axis for axis in AXES if axis in known], "tasks": tasks,
     }  # fmt: skip

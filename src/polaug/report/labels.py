@@ -45,7 +45,7 @@ def arm_colours(names: Iterable[str]) -> list[str]:
     return [ARMS[k % len(ARMS)] for k, _ in enumerate(names)]
 
 
-def look(k: int) -> tuple[str, str]:
+def line_style(k: int) -> tuple[str, str]:
     """Colour and dashes of the k-th method; 28 differ, since 7 and 4 share no factor."""
     return COLOURS[k % len(COLOURS)], DASHES[k % len(DASHES)]
 

@@ -27,7 +27,7 @@ from polaug.study.levels import KEEP_STEPS, KEEP_TOLERANCE
 from polaug.study.results import Run, find_runs
 from polaug.study.statistics import LEAST_RUNS
 from polaug.study.summary import Headline
-from polaug.study.wording import counted, number, seen
+from polaug.study.wording import comparisons, counted, number
 
 SCRIPTS = ("core.js", "curves.js", "overall.js", "spectrum.js", "heat.js", "wire.js", "main.js")
 _LISTED = 6  # sentences at the top; more would hide the charts
@@ -87,7 +87,7 @@ def page(runs: Sequence[Run], title: str | None = None, shown: Sequence[Mapping[
     plotly, script = asset("vendor/plotly-cartesian.min.js"), Markup("\n").join(asset(f"assets/{n}") for n in SCRIPTS)
     return render(
         "report.html", title=title or _title(runs, order), subtitle=_subtitle(runs, data), data=data, tasks=tasks,
-        words=[*seen(rows), *(fault for run in runs for fault in run.faults)], listed=_LISTED,
+        words=[*comparisons(rows), *(fault for run in runs for fault in run.faults)], listed=_LISTED,
         keep_steps=f"{KEEP_STEPS:,}", tolerance=f"{100 * KEEP_TOLERANCE:.0f} %", fewest=LEAST_RUNS,
         films=shown, trained=bool(rows),
         axes={name: "time" if name == "seconds" else name for name in data["axes"]},

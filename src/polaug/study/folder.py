@@ -197,11 +197,11 @@ def _check_unfinished(path: Path) -> None:
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as they will be read back."""
-    plain = {name: json.loads(json.dumps(each, default=partial(_told, name))) for name, each in settings.items()}
+    plain = {name: json.loads(json.dumps(each, default=partial(_as_json, name))) for name, each in settings.items()}
     return {"format": FORMAT} | plain
 
 
-def _told(name: str, value: Any) -> Any:
+def _as_json(name: str, value: Any) -> Any:
     """What JSON does not have: NumPy's numbers, and functions (an encoder of the user's, say) by their names."""
     if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "biufU":
         return value.tolist()

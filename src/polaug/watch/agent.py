@@ -88,7 +88,7 @@ def watch(
 
 
 class Cast:
-    """One player on a stage of its own."""
+    """An agent or an explorer that plays in an environment of its own."""
 
     def __init__(
         self,

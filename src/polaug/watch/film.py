@@ -112,7 +112,7 @@ class Mp4:
         self._writer: Any = None
 
     def add(self, draw: Callable[[], Image.Image], *, hold: float = 0.0) -> None:
-        """As Gif's."""
+        """See `Gif`."""
         if hold or self._count % self._stride == 0:
             image = draw()
             if self._writer is None:
@@ -132,14 +132,14 @@ class Mp4:
         self._writer.send(None)
 
     def finish(self) -> None:
-        """As Gif's."""
+        """See `Gif`."""
         if self._writer is not None:
             self._writer.close()
             safe_write(self._path, self._temporary.read_bytes())
             self._folder.cleanup()
 
     def abandon(self) -> None:
-        """As Gif's."""
+        """See `Gif`."""
         if self._writer is not None:
             self._writer.close()
             self._folder.cleanup()
