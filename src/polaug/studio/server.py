@@ -59,12 +59,10 @@ def application(root: Path) -> Any:
         def answer(request: Request) -> Response:
             try:
                 response = make(request)
-            except OutsideError as fault:
-                response = JSONResponse({"error": str(fault)}, 403)
-            except InvalidInputError as fault:
-                response = JSONResponse({"error": str(fault)}, 404)
             except PolaugError as fault:
-                response = JSONResponse({"error": str(fault)}, 409)
+                status = 404 if isinstance(fault, InvalidInputError) else 409
+                status = 403 if isinstance(fault, OutsideError) else status
+                response = JSONResponse({"error": str(fault)}, status)
             response.headers.update(_HEADERS)
             return response
 
