@@ -19,7 +19,7 @@ from polaug.features import state_features
 from polaug.features.grid import Grid
 from polaug.state import State
 from polaug.study.explore import drive
-from polaug.study.maps import Trail
+from polaug.study.maps import Trail, means_of
 from polaug.study.tasks import task
 
 TASK = "MountainCar-paper"
@@ -69,6 +69,4 @@ def _returns(trail: Trail, grid: Grid) -> Array:
     """Mean discounted return (285, 3) that followed each pair."""
     states, numbers = trail.rows()
     pairs = grid.rows(states) * ACTIONS + numbers[:, 0].astype(np.int64)
-    size = SHAPE[0] * SHAPE[1] * ACTIONS
-    counts, sums = np.bincount(pairs, minlength=size), np.bincount(pairs, numbers[:, 1], minlength=size)
-    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan).reshape(-1, ACTIONS)
+    return means_of(pairs, numbers[:, 1], SHAPE[0] * SHAPE[1] * ACTIONS).reshape(-1, ACTIONS)

@@ -40,18 +40,11 @@ def write_report(
     figures: bool = False,
     title: str | None = None,
 ) -> Path:
-    """Write one page from all finished runs in `folder` and give its path.
+    """Write one page from all finished runs in `folder`, at any depth, and give its path.
 
-    Parameters
-    ----------
-    folder
-        A folder with runs, at any depth. Films (.gif, .mp4) in it and in its run folders are embedded.
-    out
-        The page's path; by default `folder`/report.html.
-    figures
-        Whether to draw `folder`/figures/*.png and *.pdf, for papers.
-    title
-        The page's title; by default methods and tasks.
+    The page is `out`, by default `folder`/report.html. Films (.gif, .mp4) in the folder and in its run folders are
+    embedded. `figures` also draws `folder`/figures/*.png and *.pdf, for papers. `title` is by default the methods and
+    tasks.
     """
     runs = [run for run in find_runs(folder) if len(run.returns)]
     if not runs:
