@@ -87,22 +87,19 @@ def export(
     if out is None:
         check_inside(target, Path(folder))
     parquet = (package("pyarrow", "formats"), package("pyarrow.parquet", "formats")) if "parquet" in formats else None
-    for kind in formats:
-        for table, columns in COLUMNS.items() if kind != "json" else {"summary": {}}.items():
-            check_written_by_polaug(target / f"{table}.{kind}", columns if kind == "csv" else ())
-    summary = summary_json(runs) if "json" in formats else None
-    target.mkdir(parents=True, exist_ok=True)
-    written = []
+    files: dict[Path, Any] = {}
     for table, columns in COLUMNS.items():
         if "csv" in formats:
-            written.append(safe_write(target / f"{table}.csv", _csv(columns, rows(table, runs))))
+            check_written_by_polaug(target / f"{table}.csv", columns)
+            files[target / f"{table}.csv"] = _csv(columns, rows(table, runs))
         if parquet is not None:
+            check_written_by_polaug(target / f"{table}.parquet")
             made = _arrow(parquet[0], columns, rows(table, runs))
-            written.append(safe_write(target / f"{table}.parquet", partial(parquet[1].write_table, made)))
-    if summary is not None:
-        text = json.dumps(summary, indent=1, allow_nan=False)
-        written.append(safe_write(target / "summary.json", f"{text}\n".encode()))
-    return written
+            files[target / f"{table}.parquet"] = partial(parquet[1].write_table, made)
+    if "json" in formats:
+        check_written_by_polaug(target / "summary.json")
+        files[target / "summary.json"] = f"{json.dumps(summary_json(runs), indent=1, allow_nan=False)}\n".encode()
+    return [safe_write(path, content) for path, content in files.items()]
 
 
 def rows(table: str, runs: Sequence[Run]) -> Iterator[Row]:

@@ -52,10 +52,9 @@ def json_object(text: str) -> dict[str, Any]:
         raise typer.BadParameter(f"must be a JSON object like {example}, got {text!r} ({fault})") from fault
 
 
-def names(given: str | Iterable[str]) -> list[str]:
-    """`a,b` and `a b` are the same list."""
-    words = [given] if isinstance(given, str) else given
-    return [name.strip() for word in words for name in word.split(",") if name.strip()]
+def names(given: str) -> list[str]:
+    """The names in a comma-separated list."""
+    return [name.strip() for name in given.split(",") if name.strip()]
 
 
 def _offer(known: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
@@ -72,7 +71,7 @@ def _offer(known: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
 
 
 def flag(text: str, metavar: str, *names: str, **more: Any) -> Any:
-    """A flag with its help and the word for its value, in the order in which `--help` is read."""
+    """An option with its help, the word that stands for its value there, and its names."""
     return typer.Option(*names, metavar=metavar, help=text, **more)
 
 

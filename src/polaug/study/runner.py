@@ -41,7 +41,6 @@ class StudyOutcome:
     failures: tuple[Event, ...]
     """The last news of each cell without a result."""
     seconds: float
-    skipped: tuple[tuple[str, str, str], ...] = field(default=())
 
     @property
     def ok(self) -> bool:
@@ -81,7 +80,7 @@ def run_study(
             finally:
                 pool.close()
     ran = tuple(run.cell for run in board.done)
-    return StudyOutcome(folder, ran, tuple(reused), tuple(board.failed), time.monotonic() - started, study.skipped)
+    return StudyOutcome(folder, ran, tuple(reused), tuple(board.failed), time.monotonic() - started)
 
 
 def _pool(study: Study, out: Path, board: Board, backend: str, address: str | None) -> Pool | RayPool:
