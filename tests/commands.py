@@ -2,7 +2,7 @@
 
 import typer
 
-from polaug.cli import _told, app
+from polaug.cli import _as_polaug_error, app
 
 
 def parsed(words):
@@ -14,7 +14,7 @@ def parsed(words):
             with command.make_context(f"polaug {name}", rest, parent=context) as inner:
                 return name, dict(inner.params)
     except typer.TyperException as fault:
-        raise _told(fault) from fault
+        raise _as_polaug_error(fault) from fault
 
 
 def flags():

@@ -1,5 +1,6 @@
 """polaug: deep RL agents that learn from far fewer environment steps, by Policy Augmentation."""
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from polaug import errors
@@ -32,22 +33,15 @@ __all__ = [
 ]
 
 
+_NEED_TORCH = {"Coach": "polaug.coach", "augment": "polaug.sb3", "transfers": "polaug.coach.teaching"}
+
+
 def __getattr__(name: str) -> Any:
     """Import names that need torch on first use, so that `import polaug` stays fast."""
-    if name == "augment":
-        from polaug.sb3 import augment
-
-        return augment
-    if name == "Coach":
-        from polaug.coach import Coach
-
-        return Coach
-    if name == "transfers":
-        from polaug.coach.teaching import transfers
-
-        return transfers
+    if name in _NEED_TORCH:
+        return getattr(importlib.import_module(_NEED_TORCH[name]), name)
     raise AttributeError(f"module 'polaug' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), "Coach", "augment", "transfers"])
+    return sorted([*globals(), *_NEED_TORCH])

@@ -133,7 +133,8 @@ class Augmentation:
                 kept[name] = json.loads(json.dumps(value))
             except (TypeError, ValueError):
                 dropped.append(name)
-        if self.guide is not None and not _is_named(self.guide):  # demonstrations would be data among the settings
+        guides = self.guide if isinstance(self.guide, list) else [self.guide]
+        if not all(each is None or isinstance(each, str) for each in guides):  # demonstrations are no settings
             kept.pop("guide", None)
             dropped = [*(name for name in dropped if name != "guide"), "guide"]
         return json.dumps({"settings": kept, "dropped": dropped}, sort_keys=True)
@@ -152,7 +153,3 @@ class Augmentation:
             raise StateError(f"augmentation: the saved agent used its own {dropped[0]}, which a file of plain arrays "
                              "cannot hold. Load it with the same augmentation=polaug.Augmentation(...).")  # fmt: skip
         return cls.of(settings)
-
-
-def _is_named(guide: Any) -> bool:
-    return isinstance(guide, str) or (isinstance(guide, list) and all(isinstance(each, str) for each in guide))

@@ -40,12 +40,8 @@ _SEQUENCES: dict[str, Callable[[list[Any]], Any]] = {"list": list, "tuple": tupl
 def saved(*attributes: str, fixed: tuple[str, ...] = ()) -> Callable[[Class], Class]:
     """Class decorator: instances are saved by these attributes and those of their base classes.
 
-    Parameters
-    ----------
-    *attributes : str
-        Names; none for a dataclass or a NamedTuple, whose fields are saved.
-    fixed : tuple of str
-        Settings that a state must share with the object that it fills, because the sizes of arrays depend on them.
+    A dataclass or a NamedTuple needs none: its fields are saved. `fixed` names settings that a state must share with
+    the object that it fills, because the sizes of arrays depend on them.
     """
 
     def register(cls: Class) -> Class:

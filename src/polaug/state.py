@@ -77,9 +77,8 @@ def within(what: str, numbers: Any, least: int, most: int) -> None:
     """Refuse whole numbers that are not in [least, most]: they would be used as indices."""
     array = np.asarray(numbers)
     if array.size and not (array.min() >= least and array.max() <= most):
-        raise StateError(
-            f"{what}: must be from {least} to {most}, got {array.min()} to {array.max()}. The state is damaged."
-        )
+        found = f"{array.min()} to {array.max()}"
+        raise StateError(f"{what}: must be from {least} to {most}, got {found}. The state is damaged.")
 
 
 def bounded(what: str, numbers: Any, most: float = LARGEST_NUMBER) -> None:
@@ -106,22 +105,16 @@ def write_arrays(file: IO[bytes], state: Mapping[str, NDArray[Any]]) -> None:
 def read_arrays(file: IO[bytes] | bytes | bytearray, what: str) -> State:
     """The arrays that `write_arrays` wrote, with every size checked before anything of that size is unpacked.
 
-    Parameters
-    ----------
-    file : binary file or bytes
-        A NumPy archive.
-    what : str
-        What it is, for messages.
+    `what` names the file in messages.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(file) if isinstance(file, (bytes, bytearray)) else file) as archive:
-            check_sizes(archive, what)
             parts = {name: unpacked(archive, name, what) for name in archive.namelist()}
             return {name.removesuffix(".npy"): _array(content, what) for name, content in parts.items()}
     except StateError:
         raise
     except UNREADABLE as fault:
-        raise StateError(f"{what}: is no complete saved state ({_told(fault)}). It is damaged, cut short, or not from "
+        raise StateError(f"{what}: is no complete saved state ({fault!r}). It is damaged, cut short, or not from "
                          "polaug.") from fault  # fmt: skip
 
 
@@ -157,10 +150,6 @@ def _array(content: bytearray, what: str) -> NDArray[Any]:
         raise StateError(f"{what}: is no complete saved state ({fault}). It is damaged, or cut short.")
     numbers = np.frombuffer(content, dtype, count, start) if count else np.empty(0, dtype)
     return numbers.reshape(shape, order="F" if fortran else "C")
-
-
-def _told(fault: BaseException) -> str:
-    return str(fault) or type(fault).__name__
 
 
 def safe_write(path: str | os.PathLike[str], content: bytes | Callable[[IO[bytes]], object]) -> Path:

@@ -123,7 +123,7 @@ class ExplorerContract(ABC):
             for explorer, rollout in self.each(n):
                 for actions in self.play(explorer, rollout, self.steps // n):
                     assert len(actions) == n
-                    assert all(explorer.action_space.contains(_member(action)) for action in actions)
+                    assert all(explorer.action_space.contains(_plain_action(action)) for action in actions)
 
     def test_the_same_seed_repeats_to_the_bit(self) -> None:
         """Equal seeds give equal actions and states. In some space another seed gives other actions."""
@@ -305,7 +305,7 @@ class ExplorerContract(ABC):
                 assert values is None or np.isfinite(values).all()
 
 
-def _member(action: Any) -> Any:
+def _plain_action(action: Any) -> Any:
     return action.item() if isinstance(action, np.generic) and action.shape == () else action
 
 

@@ -11,8 +11,8 @@ import pytest
 from tests.waiting import PATIENCE, wait_until
 
 from polaug import cli
-from polaug.cli.ending import failed, grid, printed
-from polaug.cli.progress import Shown, clock, show_study, spoken
+from polaug.cli.progress import ProgressDisplay, duration, progress_words, show_study
+from polaug.cli.study_output import failed, grid, printed
 from polaug.errors import InvalidInputError
 from polaug.study.pool import Event, Progress
 from polaug.study.runner import Board
@@ -143,7 +143,7 @@ def test_paper_ends_with_its_figures_and_what_can_not_be_summed_up_is_said_once_
     def refuse(*_):
         raise InvalidInputError("runs: must have an evaluation")
 
-    monkeypatch.setattr("polaug.cli.ending.headline", refuse)
+    monkeypatch.setattr("polaug.cli.study_output.headline", refuse)
     monkeypatch.setattr("polaug.report.write_report", refuse)
     assert run("paper", *words, "--workers", 1, "--out", tmp_path) == 0  # the runs are there
     lines = capsys.readouterr().out.splitlines()
@@ -186,7 +186,7 @@ def board():
 
 def test_a_log_gets_a_line_per_run_that_starts_or_ends(board, capsys):
     under_way = next(iter(board.running.values())).cell
-    with Shown() as shown:
+    with ProgressDisplay() as shown:
         show_study(shown, board, Event("done", board.done[0].cell))
         show_study(shown, board, None)
         show_study(shown, board, Event("failed", board.failed[0].cell, error=board.failed[0].error))
@@ -200,7 +200,7 @@ def test_a_log_gets_a_line_per_run_that_starts_or_ends(board, capsys):
 
 def test_a_log_says_now_and_then_that_it_still_runs(board, capsys, monkeypatch):
     monkeypatch.setattr("polaug.cli.progress._LOG_EVERY", 0.0)
-    with Shown() as shown:
+    with ProgressDisplay() as shown:
         show_study(shown, board, None)
     (line,) = capsys.readouterr().err.splitlines()
     assert re.match(r"\[2/8\] running, .* left; MountainCarContinuous-v0 · ppo\+counting · seed 0: 12,345 of", line)
@@ -217,9 +217,9 @@ def test_all_facts_fit_on_any_terminal(board, columns, capsys, monkeypatch):
         monkeypatch.setenv(name, value)
     clocks = iter((0.0, 15.0))
     monkeypatch.setattr("polaug.cli.progress.time", SimpleNamespace(monotonic=lambda: next(clocks)))
-    with Shown() as shown:
+    with ProgressDisplay() as shown:
         step = Progress(5_000, 20_000, 30, -123.0, "explorer", -150.0, 4_000)
-        shown.update("MountainCar-v0 · ppo+pa · seed 0", 0.25, [spoken(step)])
+        shown.update("MountainCar-v0 · ppo+pa · seed 0", 0.25, [progress_words(step)])
     text = capsys.readouterr().err
     shown_lines = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line) for line in re.split(r"[\r\n]+", text)]
     assert max(map(len, shown_lines)) <= int(columns)
@@ -240,4 +240,4 @@ def test_a_table_fits_the_terminal_and_nothing_is_cut_in_a_file(monkeypatch):
 def test_numbers_for_people():
     assert number(-110.25) == "−110.2"
     assert number(math.nan) == "–"
-    assert [clock(seconds) for seconds in (3.2, 75, 3700, math.nan)] == ["3 s", "1:15", "1:01:40", "?"]
+    assert [duration(seconds) for seconds in (3.2, 75, 3700, math.nan)] == ["3 s", "1:15", "1:01:40", "?"]

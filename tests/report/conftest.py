@@ -24,7 +24,7 @@ def looking(browser):
         page.on("dialog", lambda dialog: (complain(f"dialog: {dialog.message}"), dialog.dismiss()))
         page.on("request", lambda r: r.url.split(":")[0] in ("file", "data", "blob") or complain(f"request: {r.url}"))
         page.goto(path.resolve().as_uri())
-        page.evaluate("polaugReport.unpacked")
+        page.evaluate("polaugReport.first")
         return page
 
     yield opened

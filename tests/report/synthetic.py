@@ -7,6 +7,7 @@ import numpy as np
 
 from polaug.state import save_state
 from polaug.study.folder import folder_name
+from polaug.study.maps import CELLS
 
 VERSIONS = {"polaug": "0.0", "python": "3.12"}
 
@@ -48,7 +49,7 @@ def write_run(
     return path
 
 
-def maps(rng, snapshots=12, cells=48, dimensions=2, *, completed=True):
+def maps(rng, snapshots=12, cells=CELLS, dimensions=2, *, completed=True):
     """Smooth hills that grow: Q̂ everywhere, Q̃ where somebody has been."""
     x, y = np.meshgrid(np.linspace(-1, 1, cells), np.linspace(-1, 1, cells), indexing="ij")
     shapes = [np.exp(-((x - a) ** 2 + (y - b) ** 2) / c) for a, b, c in rng.uniform((-1, -1, 0.1), (1, 1, 1), (6, 3))]

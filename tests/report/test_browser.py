@@ -13,7 +13,7 @@ from tests.report.conftest import looking
 
 from polaug.report import find_runs, write_report
 from polaug.report.grids import POINTS
-from polaug.report.labels import member_colours
+from polaug.report.labels import arm_colours
 from polaug.study.statistics import interquartile_mean
 from polaug.study.summary import headline
 
@@ -297,7 +297,7 @@ def test_singular_values_and_choices(study, look):
     bars = chart(page, '#task1 .plot[data-chart="choices"]')["data"]
     assert [bar["name"] for bar in bars] == ["fitted", "linear", "model"]
     assert np.sum([bar["y"] for bar in bars], axis=0) == pytest.approx(1.0, abs=0.01)
-    assert [bar["marker"]["color"] for bar in bars] == member_colours(["fitted", "linear", "model"])
+    assert [bar["marker"]["color"] for bar in bars] == arm_colours(["fitted", "linear", "model"])
     heat.locator("select").select_option(label="dqn")  # a method without Q̂
     assert heat.locator('.plot[data-chart="completed"]').is_hidden()
     assert heat.locator('.plot[data-chart="visits"]').is_visible()
@@ -504,7 +504,7 @@ def big(tmp_path_factory):
 def test_a_page_of_twelve_methods_nine_tasks_and_five_seeds(big, look):
     assert big.stat().st_size < 10_000_000
     page = look(big)
-    drawn = page.evaluate("polaugReport.unpacked")  # before the page was idle
+    drawn = page.evaluate("polaugReport.first")  # before the page was idle
     assert 0 < drawn < 12  # the rest waits until it is looked at, or nothing else is to be done
     made = chart(page, '.plot[data-task="8"][data-kind="training"]')
     assert len(lines(made)) == 12

@@ -12,7 +12,7 @@ import polaug
 from polaug.errors import InvalidInputError, StateError
 from polaug.state import load_state
 from polaug.study import Episode, RunFolder, explore, method
-from polaug.study.folder import COLUMNS, TakenError, folder_name, write_files
+from polaug.study.folder import COLUMNS, TakenError, folder_name, write_failure, write_files
 from polaug.study.results import FORMAT, read_run
 from polaug.study.train import train
 
@@ -244,7 +244,7 @@ def test_numbers_that_are_none_are_refused_by_file_and_row(tmp_path, value):
 def test_a_failure_is_told_and_cleared_by_the_next_try(tmp_path):
     with RunFolder(tmp_path, SETTINGS) as folder:
         folder.row("evaluations.csv", 9, 0.5, 0.0)
-        folder.fail("ValueError: no", "Traceback …")
+        write_failure(tmp_path, "ValueError: no", "Traceback …")
     assert json.loads((tmp_path / "failed.json").read_text()).items() >= {
         ("error", "ValueError: no"), ("traceback", "Traceback …"),
     }  # fmt: skip

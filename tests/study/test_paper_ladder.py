@@ -8,9 +8,9 @@ import pytest
 from gymnasium import spaces
 
 import polaug
-from polaug.errors import InvalidInputError, StateError
+from polaug.errors import StateError
 from polaug.paper import ladder as ladder
-from polaug.paper.ladder import draw, levels, successes, table
+from polaug.paper.ladder import levels, successes, table
 from polaug.paper.ladder_explorer import CompletedQ, FourierGrid
 from polaug.study.tasks import task
 
@@ -113,8 +113,3 @@ def test_the_table_has_a_row_for_each_rung():
     lines = table(rows).splitlines()
     assert len(lines) == 2 + len(ladder.RUNGS)
     assert "107.5" in lines[2]
-
-
-def test_without_results_there_is_no_figure(tmp_path):
-    with pytest.raises(InvalidInputError, match="ladder"):
-        draw(tmp_path / "none.jsonl", tmp_path / "figure")

@@ -9,17 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from polaug.cli.ending import table
+from polaug.cli.study_output import table
 from polaug.errors import InvalidInputError
 from polaug.study.results import Episodes, Evaluations, Run
 from polaug.study.statistics import Estimate
 from polaug.study.summary import headline, reference, summary_json
-from polaug.study.wording import UNCLEAR, interval, keeping, number, ratio, seen
+from polaug.study.wording import UNCLEAR, comparisons, interval, keeping, number, ratio
 
 
 def said(runs):
     """The sentences on these runs."""
-    return seen(headline(runs))
+    return comparisons(headline(runs))
 
 
 def run(method, seed, reaches, *, steps=40_000, task="Car", threshold=-110.0, episodes=120, after=-105.0, every=1000):

@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"polaug: {fault}", file=sys.stderr)
         return 2
     except typer.TyperException as fault:
-        print(f"polaug: {_told(fault)}", file=sys.stderr)
+        print(f"polaug: {_as_polaug_error(fault)}", file=sys.stderr)
         return 2
     except (KeyboardInterrupt, typer.Abort):
         kept = _INTERRUPTED.get(given[0] if given else "")
@@ -85,14 +85,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except OSError as fault:  # a full disk, a folder that may not be written to
         why = (fault.strerror or str(fault)).lower()
-        where = fault.filename or "the results"
-        print(
-            f"polaug: out: {where} cannot be written ({why}). Choose another place, or free this one.", file=sys.stderr
-        )
+        what = f"{fault.filename or 'the results'} cannot be written ({why})"
+        print(f"polaug: out: {what}. Choose another place, or free this one.", file=sys.stderr)
         return 2
 
 
-def _told(fault: Any) -> PolaugError:
+def _as_polaug_error(fault: Any) -> PolaugError:
     """Typer's error in one line, with the nearest valid name."""
     context: Any = getattr(fault, "ctx", None)
     message = fault.message.rstrip(".")

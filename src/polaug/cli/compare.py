@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from polaug.cli import options
-from polaug.cli.ending import followed, run_and_tell
+from polaug.cli.study_output import followed, run_and_tell
 from polaug.study.methods import method as find_method
 from polaug.study.study import Study, check_logs
 from polaug.study.tasks import task as find_task

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 from polaug.checks import whole
 from polaug.cli import options
-from polaug.cli.ending import grid, printed
-from polaug.cli.progress import Shown
+from polaug.cli.progress import ProgressDisplay
+from polaug.cli.study_output import grid, printed
 from polaug.errors import unknown
 from polaug.explorers import ALIASES, METHODS
 from polaug.study import RunFolder, Task, explore, task
@@ -52,7 +52,7 @@ def explore_(
         if known[name].pays:
             print(f"note: {name} only adds a bonus to an agent's rewards; alone it acts at random", file=sys.stderr)
     cells = [(t, n, s) for t in tasks for n in explorers for s in range(seed, seed + seeds)]
-    with Shown() as shown:
+    with ProgressDisplay() as shown:
         for k, (found, name, number) in enumerate(cells):
             label = f"{found.name} · {name} · seed {number}"
             shown.say(label)
@@ -61,10 +61,10 @@ def explore_(
                 shown.update(label, (before + done / episodes) / len(cells))
 
             _run(out, episodes, found, name, number, advance)
-    _tell(out, {(found.name, name) for found, name, _ in cells})
+    _print_summary(out, {(found.name, name) for found, name, _ in cells})
 
 
-def _tell(out: Path, wanted: set[tuple[str, str]]) -> None:
+def _print_summary(out: Path, wanted: set[tuple[str, str]]) -> None:
     from polaug.report import find_runs, write_report
     from polaug.report.tables import explored_table
 

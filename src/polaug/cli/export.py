@@ -21,15 +21,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 
 import polaug
 from polaug.checks import choice, package
-from polaug.cli.options import names
+from polaug.cli.options import flag, names
 from polaug.cli.report import Folder
 from polaug.errors import invalid
 from polaug.state import safe_write
-from polaug.study.folder import check_inside, check_ours
+from polaug.study.folder import check_inside, check_written_by_polaug
 from polaug.study.levels import reached
 from polaug.study.results import Run, find_runs
 from polaug.study.summary import summary_json
@@ -37,8 +36,8 @@ from polaug.study.summary import summary_json
 
 def export_(
     folder: Folder,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the tables. Default: DIR/export.")] = None,
-    formats: Annotated[str, typer.Option(metavar="NAME[,NAME]", help="Formats: csv, parquet, json.")] = "csv,json",
+    out: Annotated[Path | None, flag("Folder for the tables. Default: DIR/export.", "DIR")] = None,
+    formats: Annotated[str, flag("Formats: csv, parquet, json.", "NAME[,NAME]")] = "csv,json",
 ) -> None:
     """Export runs as CSV or Parquet tables and a JSON summary.
 
@@ -74,8 +73,7 @@ def export(
 ) -> list[Path]:
     """Write all finished runs of `folder` to `out` (by default `folder`/export), and give the files.
 
-    Earlier exports there are replaced; files that polaug did not write raise an error before
-    anything is written.
+    Earlier exports there are replaced; files that polaug did not write raise an error before anything is written.
     """
     for name in formats:
         choice("format", name, FORMATS)
@@ -89,22 +87,19 @@ def export(
     if out is None:
         check_inside(target, Path(folder))
     parquet = (package("pyarrow", "formats"), package("pyarrow.parquet", "formats")) if "parquet" in formats else None
-    for kind in formats:
-        for table, columns in COLUMNS.items() if kind != "json" else {"summary": {}}.items():
-            check_ours(target / f"{table}.{kind}", columns if kind == "csv" else ())
-    summary = summary_json(runs) if "json" in formats else None
-    target.mkdir(parents=True, exist_ok=True)
-    written = []
+    files: dict[Path, Any] = {}
     for table, columns in COLUMNS.items():
         if "csv" in formats:
-            written.append(safe_write(target / f"{table}.csv", _csv(columns, rows(table, runs))))
+            check_written_by_polaug(target / f"{table}.csv", columns)
+            files[target / f"{table}.csv"] = _csv(columns, rows(table, runs))
         if parquet is not None:
+            check_written_by_polaug(target / f"{table}.parquet")
             made = _arrow(parquet[0], columns, rows(table, runs))
-            written.append(safe_write(target / f"{table}.parquet", partial(parquet[1].write_table, made)))
-    if summary is not None:
-        text = json.dumps(summary, indent=1, allow_nan=False)
-        written.append(safe_write(target / "summary.json", f"{text}\n".encode()))
-    return written
+            files[target / f"{table}.parquet"] = partial(parquet[1].write_table, made)
+    if "json" in formats:
+        check_written_by_polaug(target / "summary.json")
+        files[target / "summary.json"] = f"{json.dumps(summary_json(runs), indent=1, allow_nan=False)}\n".encode()
+    return [safe_write(path, content) for path, content in files.items()]
 
 
 def rows(table: str, runs: Sequence[Run]) -> Iterator[Row]:

@@ -52,10 +52,9 @@ def json_object(text: str) -> dict[str, Any]:
         raise typer.BadParameter(f"must be a JSON object like {example}, got {text!r} ({fault})") from fault
 
 
-def names(given: str | Iterable[str]) -> list[str]:
-    """`a,b` and `a b` are the same list."""
-    words = [given] if isinstance(given, str) else given
-    return [name.strip() for word in words for name in word.split(",") if name.strip()]
+def names(given: str) -> list[str]:
+    """The names in a comma-separated list."""
+    return [name.strip() for name in given.split(",") if name.strip()]
 
 
 def _offer(known: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
@@ -70,46 +69,44 @@ def _offer(known: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
 
 # -- options ----------------------------------------------------------------------------------------------------------
 
-_TASKS, _MANY = _offer(lambda: TASKS), _offer(lambda: [*SUITES, *TASKS])
-_ONE = 'Task or Gymnasium id; "package:Id-v0" imports package first'
-Env: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="ENV", help=f"{_ONE}. `polaug list` shows the tasks.", autocompletion=_TASKS),
-]
-Envs: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="ENV", help=f"{_ONE}. classic and paper are suites of tasks.", autocompletion=_MANY),
-]
+
+def flag(text: str, metavar: str, *names: str, **more: Any) -> Any:
+    """An option with its help, the word that stands for its value there, and its names."""
+    return typer.Option(*names, metavar=metavar, help=text, **more)
+
+
+def whole(text: str, *names: str) -> Any:
+    """A flag that takes a whole number."""
+    return flag(text, "N", *names, parser=whole_number)
+
+
+def _env(text: str, known: Callable[[], Iterable[str]]) -> Any:
+    help_ = f'Task or Gymnasium id; "package:Id-v0" imports package first. {text}'
+    return typer.Argument(metavar="ENV", help=help_, autocompletion=_offer(known))
+
+
+def _every_task() -> list[str]:
+    return [*SUITES, *TASKS]
+
+
+_METHODS = _offer(lambda: METHODS)
+Env: TypeAlias = Annotated[list[str] | None, _env("`polaug list` shows the tasks.", lambda: TASKS)]
+Envs: TypeAlias = Annotated[list[str] | None, _env("classic and paper are suites of tasks.", _every_task)]
 MoreEnvs: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--env", metavar="ENV", help="Same as the argument ENV.", autocompletion=_MANY)
+    list[str] | None, flag("Same as the argument ENV.", "ENV", "--env", autocompletion=_offer(_every_task))
+]
+Algo: TypeAlias = Annotated[
+    str, flag("Algorithm or method. `polaug list` shows them.", "NAME", autocompletion=_METHODS)
 ]
 Methods: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME[,NAME]",
-        help="Methods, separated by commas. `polaug list` shows them.",
-        autocompletion=_offer(lambda: METHODS),
-    ),
+    str, flag("Methods, separated by commas. `polaug list` shows them.", "NAME[,NAME]", autocompletion=_METHODS)
 ]
 Explorers: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        "--explorer",
-        metavar="NAME[,NAME]",
-        help="Explorers, separated by commas.",
-        autocompletion=_offer(lambda: EXPLORERS),
-    ),
+    str, flag("Explorers, separated by commas.", "NAME[,NAME]", "--explorer", autocompletion=_offer(lambda: EXPLORERS))
 ]
-
-
-def whole(text: str, *flags: str) -> Any:
-    """A flag that takes a whole number; `text` is its help."""
-    return typer.Option(*flags, parser=whole_number, metavar="N", help=text)
-
-
 Seeds: TypeAlias = Annotated[int, whole("Number of seeds.")]
 Seed: TypeAlias = Annotated[int, whole("Seed, or the first of several seeds.")]
-Out: TypeAlias = Annotated[Path, typer.Option(metavar="DIR", help="Folder for the results.")]
+Out: TypeAlias = Annotated[Path, flag("Folder for the results.", "DIR")]
 
 
 @dataclass(frozen=True)
@@ -140,18 +137,12 @@ class Settings:
     """Changed settings of environments and agents. They become part of their names."""
 
     n_envs: Annotated[int | None, whole("Number of parallel environments.")] = None
-    env_kwargs: Annotated[
-        dict[str, Any] | None,
-        typer.Option(parser=json_object, metavar="JSON", help="Keyword arguments for gymnasium.make."),
-    ] = None
-    hyperparams: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="YAML file: a flat table, or RL Zoo's format.")
-    ] = None
-    param: Annotated[
-        list[str] | None,
-        typer.Option("-p", "--param", metavar="NAME:VALUE", help="One hyperparameter. Can be repeated."),
-    ] = None
-    device: Annotated[str | None, typer.Option(metavar="NAME", help="cpu (default), cuda, mps or auto.")] = None
+    env_kwargs: Annotated[Any, flag("Keyword arguments for gymnasium.make.", "JSON", parser=json_object)] = None
+    hyperparams: Annotated[Path | None, flag("YAML file: a flat table, or RL Zoo's format.", "FILE")] = None
+    param: Annotated[list[str] | None, flag("One hyperparameter. Can be repeated.", "NAME:VALUE", "-p", "--param")] = (
+        None
+    )
+    device: Annotated[str | None, flag("cpu (default), cuda, mps or auto.", "NAME")] = None
 
     def task(self, found: Task) -> Task:
         """The task with other arguments of its environment."""
@@ -177,7 +168,7 @@ class Settings:
 class Logs:
     """Other places to log to."""
 
-    tensorboard: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for TensorBoard logs.")] = None
+    tensorboard: Annotated[Path | None, flag("Folder for TensorBoard logs.", "DIR")] = None
     track: Annotated[bool, typer.Option("--track", help="Log to Weights & Biases (needs wandb).")] = False
     live: Annotated[bool, typer.Option("--live", help="Show the runs on a local page while they train.")] = False
 
@@ -187,10 +178,9 @@ class Machines:
     """Where the runs of a study run."""
 
     workers: Annotated[int, whole("Number of runs at a time.")] = _CORES
-    backend: Annotated[str, typer.Option(metavar="NAME", help="local (this machine) or ray (a Ray cluster).")] = "local"
+    backend: Annotated[str, flag("local (this machine) or ray (a Ray cluster).", "NAME")] = "local"
     address: Annotated[
-        str | None,
-        typer.Option(metavar="ADDR", help="Address of the Ray cluster. Without it Ray starts on this machine."),
+        str | None, flag("Address of the Ray cluster. Without it Ray starts on this machine.", "ADDR")
     ] = None
 
 
@@ -198,16 +188,13 @@ def grouped(function: Callable[..., int]) -> Callable[..., int]:
     """The command with the fields of its option groups, which are dataclasses, as options of its own."""
     hints = typing.get_type_hints(function, include_extras=True)
     groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
-    own: dict[str, inspect.Parameter] = {}
-    for name, parameter in inspect.signature(function).parameters.items():
-        if name not in groups:
-            own[name] = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[name])
-            continue
-        kinds = typing.get_type_hints(groups[name], include_extras=True)
-        for field in fields(groups[name]):
-            own[field.name] = inspect.Parameter(
-                field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=kinds[field.name]
-            )
+    for kind in groups.values():
+        hints |= typing.get_type_hints(kind, include_extras=True)
+    own = [
+        part.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[part.name])
+        for name, parameter in inspect.signature(function).parameters.items()
+        for part in (inspect.signature(groups[name]).parameters.values() if name in groups else [parameter])
+    ]
 
     @wraps(function)
     def command(**given: Any) -> int:
@@ -215,8 +202,8 @@ def grouped(function: Callable[..., int]) -> Callable[..., int]:
             given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
         return function(**given)
 
-    command.__signature__ = inspect.Signature(list(own.values()))  # type: ignore[attr-defined]
-    command.__annotations__ = {name: parameter.annotation for name, parameter in own.items()}
+    command.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
+    command.__annotations__ = {part.name: part.annotation for part in own}
     return command
 
 
@@ -225,11 +212,7 @@ def grouped(function: Callable[..., int]) -> Callable[..., int]:
 
 def envs(given: list[str] | None, more: list[str] | None, *, many: bool = True) -> list[str]:
     """The environments that were given; a suite becomes the list of its tasks."""
-    words = [*(given or []), *(more or [])]
-    if many:
-        for word in words:
-            _check_suite(word)
-    found = [name for word in words for name in (SUITES.get(word, [word]) if many else [word])]
+    found = [name for word in [*(given or []), *(more or [])] for name in (_suite(word) if many else [word])]
     if not found:
         raise InvalidInputError("ENV: none was given. For example MountainCar-v0; `polaug list` shows more.")
     if not many and len(found) > 1:
@@ -237,9 +220,10 @@ def envs(given: list[str] | None, more: list[str] | None, *, many: bool = True) 
     return found
 
 
-def _check_suite(word: str) -> None:
-    """A misspelt suite; an unknown task is found when it is looked up."""
+def _suite(word: str) -> list[str]:
+    """The tasks of a suite, or the one task; a misspelt task is found when it is looked up."""
     near = difflib.get_close_matches(word.casefold(), SUITES, n=1, cutoff=0.75)
     if near and word not in (*SUITES, *TASKS, *gym.registry):
         raise UnknownNameError(f"ENV: no suite and no task is called {word!r}. Did you mean the suite {near[0]!r}? "
                                "`polaug list` shows the tasks.")  # fmt: skip
+    return SUITES.get(word, [word])

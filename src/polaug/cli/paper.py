@@ -9,16 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from polaug.cli import options
-from polaug.cli.ending import run_and_tell
+from polaug.cli.study_output import run_and_tell
 from polaug.errors import PolaugError
 
 
 @options.grouped
 def paper(
     seeds: options.Seeds = 10,
-    methods: Annotated[
-        str | None, typer.Option(metavar="NAME[,NAME]", help="Methods to run instead of the default ones.")
-    ] = None,
+    methods: Annotated[str | None, options.flag("Methods to run instead of the default ones.", "NAME[,NAME]")] = None,
     ladder: Annotated[
         bool, typer.Option("--ladder", help="Only measure the changes from the paper's algorithm to polaug.")
     ] = False,

@@ -20,15 +20,15 @@ _LOG_EVERY = 30.0  # seconds between two lines of a log
 _KNOWN = 0.1  # share of the work after which its pace tells the time left
 
 
-class Shown:
-    """How far the work is; use it in a `with` block."""
+class ProgressDisplay:
+    """A progress bar on a terminal, lines now and then elsewhere; use it in a `with` block."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True)
         self._live = Live(console=self._console, transient=True, refresh_per_second=2)
         self._began = self._said = time.monotonic()
 
-    def __enter__(self) -> Shown:
+    def __enter__(self) -> ProgressDisplay:
         if self._console.is_terminal:
             self._live.start()
         return self
@@ -46,7 +46,7 @@ class Shown:
         """Which `share` of the work is done, and a line for each part of it that is under way."""
         now = time.monotonic()
         left = (now - self._began) * (1.0 - share) / share if _KNOWN < share < 1.0 else math.nan
-        head = title if math.isnan(left) else f"{title}, {clock(left)} left"
+        head = title if math.isnan(left) else f"{title}, {duration(left)} left"
         if self._console.is_terminal:
             bar = Table.grid()  # a bar alone would not end its line
             bar.add_row(ProgressBar(1.0, share, max(8, min(self._console.width - 2, 60))))
@@ -55,8 +55,8 @@ class Shown:
             self.say("; ".join([head, *lines]))
 
 
-def spoken(step: Progress) -> str:
-    """Where a run is, each fact with its name."""
+def progress_words(step: Progress) -> str:
+    """The progress of a run in words."""
     facts = [f"{step.step:,} of {step.steps:,} steps"]
     if not math.isnan(step.return_):
         facts.append(f"last return {number(step.return_)}, by the {step.actor}")
@@ -67,29 +67,29 @@ def spoken(step: Progress) -> str:
     return ", ".join(facts)
 
 
-def show_study(shown: Shown, board: Board, event: Event | None) -> None:
+def show_study(shown: ProgressDisplay, board: Board, event: Event | None) -> None:
     """Say what started and ended, and draw the rest."""
     over = board.reused + len(board.done) + len(board.failed)
     count = f"[{over}/{board.total}]"
     if event is not None and event.kind != "progress":
-        shown.say(f"{count} {event.cell.name}: {_told(board, event)}")
-    lines = [f"{run.cell.name}: {spoken(run.progress)}" for run in board.running.values() if run.progress]
+        shown.say(f"{count} {event.cell.name}: {_news(board, event)}")
+    lines = [f"{run.cell.name}: {progress_words(run.progress)}" for run in board.running.values() if run.progress]
     share = 1.0 - (len(board.waiting) + sum(1.0 - run.share for run in board.running.values())) / board.work
     if lines:
         shown.update(f"{count} running", min(share, 0.999), lines)
 
 
-def _told(board: Board, event: Event) -> str:
+def _news(board: Board, event: Event) -> str:
     if event.kind == "started":
         return "started"
     if event.kind == "done":
         run = board.done[-1]
-        return f"done in {clock(run.seconds)}{f', {spoken(run.progress)}' if run.progress else ''}"
+        return f"done in {duration(run.seconds)}{f', {progress_words(run.progress)}' if run.progress else ''}"
     again = event.cell.key in {cell.key for cell in board.waiting}
     return f"{'tried again' if again else 'failed'}: {' '.join(event.error.split())}"
 
 
-def clock(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """A duration as hours, minutes and seconds."""
     if not math.isfinite(seconds):
         return "?"

@@ -12,6 +12,7 @@ import typer
 
 import polaug
 from polaug.checks import package
+from polaug.cli.options import flag
 from polaug.errors import invalid
 from polaug.study.levels import reached
 from polaug.study.methods import ALGORITHMS, trained
@@ -21,11 +22,9 @@ from polaug.study.wording import counted, number
 
 def push_(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder with a model.zip.")],
-    repo: Annotated[str, typer.Option(metavar="USER/NAME", help="Repository on the Hugging Face Hub.")] = "",
+    repo: Annotated[str, flag("Repository on the Hugging Face Hub.", "USER/NAME")] = "",
     private: Annotated[bool, typer.Option("--private", help="Make the repository private.")] = False,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for the files to upload. Required with --dry-run.")
-    ] = None,
+    out: Annotated[Path | None, flag("Folder for the files to upload. Required with --dry-run.", "DIR")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write the files, but do not upload them.")] = False,
 ) -> None:
     """Upload an agent and its model card to the Hugging Face Hub.

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from polaug.cli.options import flag
 from polaug.errors import invalid
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder with runs, at any depth.")]
@@ -14,7 +15,7 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder with runs, a
 
 def report(
     folder: Folder,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="The page. Default: DIR/report.html.")] = None,
+    out: Annotated[Path | None, flag("The page. Default: DIR/report.html.", "FILE")] = None,
     figures: Annotated[bool, typer.Option("--figures", help="Also write PNG and PDF figures to DIR/figures.")] = False,
 ) -> None:
     """Write one HTML page from the runs in a folder; it works offline.

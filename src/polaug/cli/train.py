@@ -16,12 +16,12 @@ from typing import Annotated, Any
 import typer
 
 from polaug.cli import options
-from polaug.cli.ending import failed, followed
-from polaug.cli.progress import Shown, clock, spoken
+from polaug.cli.progress import ProgressDisplay, duration, progress_words
+from polaug.cli.study_output import failed, followed
 from polaug.config import Augmentation
 from polaug.errors import InvalidInputError, PolaugError, invalid
 from polaug.study.folder import finished, run_path
-from polaug.study.methods import ALGORITHMS, METHODS, Method, check_fit, method
+from polaug.study.methods import ALGORITHMS, Method, check_fit, method
 from polaug.study.pool import Progress
 from polaug.study.results import Run
 from polaug.study.study import check_budget, check_logs, run_settings
@@ -54,17 +54,13 @@ def _with_default(text: str, field: dataclasses.Field[Any]) -> str:
     return f"{text} Default: {'none' if field.default is dataclasses.MISSING else field.default}."
 
 
-def _reader(hint: Any) -> Any:
-    """How a flag's text becomes the field's value."""
+def _reader(hint: Any) -> tuple[Any, str]:
+    """How a flag's text becomes the field's value, and the word for it in `--help`."""
     kinds = typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
-    for kind, read in ((int, options.whole_number), (float, float), (str, str)):
-        if kind in kinds:
-            return read
-    return _named if hint is Any else options.json_object
-
-
-def _word(kind: Any) -> str:
-    return {options.whole_number: "N", float: "X", str: "NAME", _named: "NAME"}.get(kind, "JSON")
+    known: tuple[tuple[Any, Any, str], ...] = (
+        (int, options.whole_number, "N"), (float, float, "X"), (str, str, "NAME"), (Any, _named, "NAME"),
+    )  # fmt: skip
+    return next(((read, word) for kind, read, word in known if kind in kinds), (options.json_object, "JSON"))
 
 
 def chosen_method(algo: str, given: dict[str, Any]) -> Method:
@@ -72,12 +68,8 @@ def chosen_method(algo: str, given: dict[str, Any]) -> Method:
     found = method(algo)
     if given.get("explorer") == "none":
         if len(given) > 1 or found.augmentation is not None:
-            raise invalid(
-                "--explorer",
-                "none takes a plain algorithm and no other setting of the augmentation",
-                algo,
-                "Pass for example --algo ppo --explorer none.",
-            )
+            rule = "none takes a plain algorithm and no other setting of the augmentation"
+            raise invalid("--explorer", rule, algo, "Pass for example --algo ppo --explorer none.")
         return found
     if found.augmentation is None and found.name in ALGORITHMS and ALGORITHMS[found.name].module.startswith("polaug"):
         if given:
@@ -115,11 +107,9 @@ def _flags() -> type[Any]:
     """A group of options: a flag for each field of Augmentation."""
     texts, hints, made = _texts(), typing.get_type_hints(Augmentation), []
     for field in dataclasses.fields(Augmentation):
-        kind = _reader(hints[field.name])
-        option = typer.Option(
-            FLAGS[field.name], parser=kind, metavar=_word(kind), show_default=False, rich_help_panel=_PANEL,
-            help=_with_default(texts[field.name], field),
-        )  # fmt: skip
+        parser, word = _reader(hints[field.name])
+        option = options.flag(_with_default(texts[field.name], field), word, FLAGS[field.name], parser=parser,
+                              show_default=False, rich_help_panel=_PANEL)  # fmt: skip
         made.append((f"augmentation_{field.name}", Annotated[Any, option], dataclasses.field(default=None)))
     return dataclasses.make_dataclass("Flags", made)
 
@@ -131,14 +121,7 @@ Flags: Any = _flags()
 def train(
     env: options.Env = None,
     more_envs: options.MoreEnvs = None,
-    algo: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="Algorithm or method. `polaug list` shows them.",
-            autocompletion=options._offer(lambda: METHODS),
-        ),
-    ] = "ppo",
+    algo: options.Algo = "ppo",
     seed: options.Seed = 0,
     *,
     budget: options.Budget,
@@ -170,12 +153,12 @@ def train(
     before = finished(path, wanted)  # raises an error for files that polaug did not write
     label = f"{found.name} · {chosen.name} · seed {seed}"
     try:
-        with followed(out, logs.live), Shown() as shown:
+        with followed(out, logs.live), ProgressDisplay() as shown:
             shown.say(f"{label}: starting")
             from polaug.study.train import train
 
             def progress(step: Progress) -> None:
-                shown.update(label, step.step / max(step.steps, 1), [spoken(step)])
+                shown.update(label, step.step / max(step.steps, 1), [progress_words(step)])
 
             result = train(
                 found, chosen, seed=seed, out=out, save_model=True, progress=progress, tensorboard=logs.tensorboard,
@@ -188,11 +171,11 @@ def train(
             raise
         print(failed(label, f"{type(fault).__name__}: {fault}", path), file=sys.stderr)
         return 1
-    _tell(result, before)
+    _print_summary(result, before)
     return 0
 
 
-def _tell(result: Run, before: bool) -> None:
+def _print_summary(result: Run, before: bool) -> None:
     from polaug.report import write_report
 
     path, done = result.path, result.done
@@ -202,21 +185,17 @@ def _tell(result: Run, before: bool) -> None:
         report = f"No report: {fault}"
     steps, episodes = counted(done["steps"], "step"), counted(done["episodes"], "episode")
     guided = f", {done['explorer_share']:.0%} of the steps by the guide" if done["explorer_share"] else ""
-    print(
-        f"{result.task}, {result.method}, seed {result.seed}: {steps} in {clock(done['seconds'])}, {episodes}{guided}"
-    )
+    took = duration(done["seconds"])
+    print(f"{result.task}, {result.method}, seed {result.seed}: {steps} in {took}, {episodes}{guided}")
     if before:
         print("this run was already finished and is not repeated. Use another --seed or --out for a new run.")
     print(f"agent alone: {_level(result)}")
-    print(_model(path / "model.zip"))
+    if (path / "model.zip").exists():
+        print(f"model: {path / 'model.zip'}")
+    else:
+        print("no model: this finished run was not started by `polaug train`. Use another --seed or --out.")
     print(f"run: {path}")
     print(report)
-
-
-def _model(file: Path) -> str:
-    if file.exists():
-        return f"model: {file}"
-    return "no model: this finished run was not started by `polaug train`. Use another --seed or --out for a new run."
 
 
 def _level(result: Run) -> str:

@@ -12,13 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from polaug.checks import package, whole
 from polaug.cli import options
 from polaug.errors import invalid
 from polaug.study.folder import run_path
-from polaug.study.methods import METHODS, Method, check_fit
+from polaug.study.methods import Method, check_fit
 from polaug.study.methods import method as find_method
 from polaug.study.tasks import Task
 from polaug.study.tasks import task as find_task
@@ -27,12 +25,7 @@ from polaug.study.tasks import task as find_task
 def tune_(
     env: options.Env = None,
     more_envs: options.MoreEnvs = None,
-    algo: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="Method. `polaug list` shows them.", autocompletion=options._offer(lambda: METHODS)
-        ),
-    ] = "ppo+pa",
+    algo: options.Algo = "ppo+pa",
     trials: Annotated[int, options.whole("Total number of trials, including earlier ones.")] = 20,
     steps: Annotated[int, options.whole("Environment steps of a run.")] = 20_000,
     seeds: options.Seeds = 1,

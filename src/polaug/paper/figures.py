@@ -27,7 +27,7 @@ from polaug.paper.study import METHODS, OURS
 from polaug.paper.tables import ACTIONS, EXPLORERS, q_tables
 from polaug.report.figures import STYLE, check_figures, save_figure
 from polaug.state import State, save_state
-from polaug.study.folder import check_inside, check_ours
+from polaug.study.folder import check_inside, check_written_by_polaug
 from polaug.study.results import Run, find_runs
 from polaug.study.wording import number
 
@@ -61,7 +61,7 @@ def figures(
     drawn = {name: [run for run in runs if run.task == task] for task, name in FIGURES.items()}
     for name in ("figure_1", *(name for name, mine in drawn.items() if mine)):
         check_figures(target / name)
-    check_ours(target / "figure_1.npz")
+    check_written_by_polaug(target / "figure_1.npz")
     target.mkdir(parents=True, exist_ok=True)
     tables = q_tables(q_episodes)
     save_state(target / "figure_1.npz", tables | {"polaug": np.array(polaug.__version__)})  # by which it is known

@@ -22,7 +22,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from polaug.checks import whole
-from polaug.errors import StateError, invalid
+from polaug.errors import StateError
 from polaug.explorers import Explorer, make_explorer
 from polaug.explorers.paper import PaperExplorer
 from polaug.paper.ladder_explorer import CompletedQ, FourierGrid
@@ -149,8 +149,10 @@ def run_ladder(out: str | os.PathLike[str], seeds: int = 10, progress: Callable[
         safe_write(path, "".join(f"{json.dumps(each)}\n" for each in done.values()).encode())
         level = row["agent"] if "agent" in row else float(np.mean(row["returns"]))
         progress(f"{number}/{len(missing)} {row['task']} {row['rung']} seed {row['seed']}: {level:.1f}")
-    for file_ in draw(path, Path(out) / "figures" / "ladder"):
-        progress(f"figure: {file_}")
+    stem = Path(out) / "figures" / "ladder"
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    for figure in save_figure(ladder(done), stem, _DPI):
+        progress(f"figure: {figure}")
     progress(table(done))
     return path
 
@@ -175,15 +177,6 @@ def successes(rows: Mapping[Cell, Row], task: Task, rung: Rung) -> tuple[int, in
     assert threshold is not None
     good = [row["agent"] >= threshold if "agent" in row else max(row["returns"]) >= goal for row in mine]
     return sum(map(bool, good)), len(mine)
-
-
-def draw(results: Path, stem: Path) -> list[Path]:
-    """The figure of a results file as PNG and PDF beside `stem`."""
-    rows = read(results)
-    if not rows:
-        raise invalid("results", "must hold finished cells", str(results), "Run `polaug paper --ladder` first.")
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    return save_figure(ladder(rows), stem, _DPI)
 
 
 def ladder(rows: Mapping[Cell, Row]) -> Figure:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,7 +19,7 @@ from polaug.features import state_features
 from polaug.features.grid import Grid
 from polaug.state import State
 from polaug.study.explore import drive
-from polaug.study.maps import Trail
+from polaug.study.maps import Trail, means_of
 from polaug.study.tasks import task
 
 TASK = "MountainCar-paper"
@@ -37,36 +36,15 @@ EXPLORERS: dict[str, dict[str, Any]] = {
 Array = NDArray[np.float64]
 
 
-class _Watched(gym.Wrapper[Any, Any, Any, Any]):
-    """Adds every step to a trail."""
-
-    def __init__(self, env: gym.Env[Any, Any], trail: Trail) -> None:
-        super().__init__(env)
-        self._trail = trail
-        self._at: Any = None
-
-    def reset(self, **options: Any) -> Any:
-        """Remember where the episode starts."""
-        self._at, info = self.env.reset(**options)
-        return self._at, info
-
-    def step(self, action: Any) -> Any:
-        """Take the step and add it."""
-        following, reward, terminated, truncated, info = self.env.step(action)
-        self._trail.add([self._at], [action], [reward], [terminated or truncated])
-        self._at = following
-        return following, reward, terminated, truncated, info
-
-
 def q_tables(episodes: int = 20, seed: int = 0) -> State:
     """For each explorer `NAME.observed` (19, 15, 3), NaN where nothing was tried, `NAME.completed` and `NAME.steps`."""
     tables: State = {"episodes": np.array(whole("episodes", episodes, 1)), "seed": np.array(whole("seed", seed, 0))}
     for name, options in EXPLORERS.items():
         trail = Trail(2, GAMMA, np.asarray)
-        with contextlib.closing(_Watched(task(TASK).make(), trail)) as env:
+        with contextlib.closing(task(TASK).make()) as env:
             space = env.observation_space
             explorer = make_explorer(name, space, env.action_space, seed=seed, **options)
-            drive(env, explorer, episodes=episodes, seed=seed)
+            drive(env, explorer, episodes=episodes, seed=seed, watch=trail.add)
             grid = state_features("grid", space, step=GRID["step"])
             assert isinstance(grid, Grid)
             observed = _learnt(explorer) if name == "paper" else _returns(trail, grid)
@@ -91,6 +69,4 @@ def _returns(trail: Trail, grid: Grid) -> Array:
     """Mean discounted return (285, 3) that followed each pair."""
     states, numbers = trail.rows()
     pairs = grid.rows(states) * ACTIONS + numbers[:, 0].astype(np.int64)
-    size = SHAPE[0] * SHAPE[1] * ACTIONS
-    counts, sums = np.bincount(pairs, minlength=size), np.bincount(pairs, numbers[:, 1], minlength=size)
-    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan).reshape(-1, ACTIONS)
+    return means_of(pairs, numbers[:, 1], SHAPE[0] * SHAPE[1] * ACTIONS).reshape(-1, ACTIONS)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from polaug.report.grids import AXES, Grid, evaluations, training
-from polaug.report.labels import member_colours, short
+from polaug.report.labels import arm_colours, short
 from polaug.study.results import Run
 from polaug.study.statistics import LEAST_RUNS, curve
 
@@ -21,7 +21,7 @@ def curves(runs: Sequence[Run], samples: int = SAMPLES) -> dict[str, dict[str, A
     kinds = {"evaluation": evaluations, "training": training}
     found = {kind: {axis: make(runs, axis) for axis in AXES} for kind, make in kinds.items()}
     told = {
-        kind: {axis: _told(grid, samples) for axis, grid in axes.items() if grid is not None and len(grid.x)}
+        kind: {axis: _as_plain_data(grid, samples) for axis, grid in axes.items() if grid is not None and len(grid.x)}
         for kind, axes in found.items()
     }
     return {kind: axes for kind, axes in told.items() if axes}
@@ -40,7 +40,7 @@ def bands(values: Any, samples: int = SAMPLES) -> dict[str, tuple[Any, Any, Any]
     return {"mean": (mean, mean - spread, mean + spread), "iqm": (centre, low, high)}
 
 
-def _told(grid: Grid, samples: int) -> dict[str, Any]:
+def _as_plain_data(grid: Grid, samples: int) -> dict[str, Any]:
     told = {"x": short(grid.x, 6)} | {
         name: short(np.stack(band), 4) for name, band in bands(grid.values, samples).items()
     }
@@ -63,5 +63,5 @@ def choices(runs: Sequence[Run], bins: int = 60) -> dict[str, Any] | None:
             counts[members.index(member), k // width] += 1
     middles = np.arange(counts.shape[1]) * width + (width + 1) / 2
     there = [sum(len(each) > k * width for each in driven) for k in range(counts.shape[1])]
-    return {"members": members, "colours": member_colours(members), "x": short(middles),
+    return {"members": members, "colours": arm_colours(members), "x": short(middles),
             "width": width, "shares": short(counts / counts.sum(axis=0), 3), "runs": there}  # fmt: skip

@@ -14,7 +14,8 @@ import numpy as np
 from polaug.report.curves import SAMPLES, choices, curves
 from polaug.report.grids import AXES
 from polaug.report.heat import pack
-from polaug.report.labels import COLOURS, dimension_name, in_order, look, short
+from polaug.report.labels import COLOURS, dimension_name, in_order, line_style, short
+from polaug.state import State
 from polaug.study.results import Run
 from polaug.study.summary import TAUS, Headline, plain_rows
 from polaug.study.summary import overall as compared
@@ -37,10 +38,11 @@ def chart_data(runs: Sequence[Run]) -> dict[str, Any]:
     """Curves and maps by task, also of active runs; methods are numbered by their place in `methods`."""
     ordered = sorted((run for run in runs if len(run.returns)), key=lambda run: (run.task, run.method, run.seed))
     order = in_order(run.method for run in ordered)
-    tasks = [_task(name, list(mine), order) for name, mine in groupby(ordered, key=lambda run: run.task)]
-    _pack_heat(tasks)
+    mapped = len({(run.task, run.method) for run in ordered if run.maps})
+    snapshots = max(2, min(12, _MAP_SNAPSHOTS // max(1, mapped)))
+    tasks = [_task(name, list(mine), order, snapshots) for name, mine in groupby(ordered, key=lambda run: run.task)]
     known = {axis for task in tasks for kinds in task["curves"].values() for axes in kinds.values() for axis in axes}
-    looks = [dict(zip(("name", "colour", "dash"), (name, *look(k)), strict=True)) for k, name in enumerate(order)]
+    looks = [dict(zip(("name", "colour", "dash"), (name, *line_style(k)), strict=True)) for k, name in enumerate(order)]
     return {
         "methods": looks, "colours": COLOURS, "axes": [axis for axis in AXES if axis in known], "tasks": tasks,
     }  # fmt: skip
@@ -81,7 +83,7 @@ def films(folder: Path, runs: Sequence[Run]) -> list[dict[str, str]]:
     return found
 
 
-def _task(name: str, mine: list[Run], order: list[str]) -> dict[str, Any]:
+def _task(name: str, mine: list[Run], order: list[str], snapshots: int) -> dict[str, Any]:
     by_method = {order.index(method): list(same) for method, same in groupby(mine, key=lambda run: run.method)}
     drawn = {k: next((run for run in same if run.maps), None) for k, same in by_method.items()}
     actors = {actor for run in mine for actor in run.episodes.actors}
@@ -95,26 +97,17 @@ def _task(name: str, mine: list[Run], order: list[str]) -> dict[str, Any]:
         "fewest": min(map(len, by_method.values())),
         "curves": {k: curves(same) for k, same in by_method.items()},
         "choices": {k: found for k, same in by_method.items() if (found := choices(same))},
-        "heat": {k: run for k, run in drawn.items() if run is not None},
+        "heat": {k: _heat(run, run.maps, snapshots) for k, run in drawn.items() if run is not None and run.maps},
     }
 
 
-def _pack_heat(tasks: list[dict[str, Any]]) -> None:
-    """Replace the runs under `heat` by what the page draws of them."""
-    places = [(task, k) for task in tasks for k in task["heat"]]
-    snapshots = max(2, min(12, _MAP_SNAPSHOTS // max(1, len(places))))
-    for task, k in places:
-        run = task["heat"][k]
-        packed = pack(run.maps, snapshots)
-        task["heat"][k] = packed | described(packed, run)
-
-
-def described(packed: dict[str, Any], run: Run) -> dict[str, Any]:
-    """Seed, axes, and a sentence on which part of the observations is drawn."""
+def _heat(run: Run, maps: State, snapshots: int) -> dict[str, Any]:
+    """A run's maps, the names of their axes, and a sentence on which part of the observations is drawn."""
+    packed = pack(maps, snapshots)
     names = [dimension_name(run, place) for place in packed["dimensions"]]
     median, words = packed["median"], f"Seed {run.seed}. Horizontal: {names[0]}; vertical: {names[1]}"
     if len(median) <= 2:
-        return {"seed": run.seed, "names": names, "words": f"{words}. Blank cells were not visited."}
+        return packed | {"names": names, "words": f"{words}. Blank cells were not visited."}
     others = ", ".join(
         f"{dimension_name(run, d)} {number(value)}"
         for d, value in enumerate(median)
@@ -125,4 +118,4 @@ def described(packed: dict[str, Any], run: Run) -> dict[str, Any]:
         slice_ = f" Q̂ and its uncertainty are a slice at the median of the others ({others})."
     words += f": of {len(median)} numbers the two that correlate most with the return."
     words += f" Visits and observed returns count all states.{slice_}"
-    return {"seed": run.seed, "names": names, "words": words}
+    return packed | {"names": names, "words": words}

@@ -17,9 +17,9 @@ from matplotlib.figure import Figure
 
 from polaug.report.curves import bands
 from polaug.report.grids import Grid, evaluations, training
-from polaug.report.labels import VISITS, dimension_name, in_order, look
+from polaug.report.labels import VISITS, dimension_name, in_order, line_style
 from polaug.state import State, safe_write
-from polaug.study.folder import check_ours, folder_name
+from polaug.study.folder import check_written_by_polaug, folder_name
 from polaug.study.results import Run
 from polaug.study.wording import number
 
@@ -77,7 +77,7 @@ def _curves(task: str, runs: list[Run], order: list[str]) -> Figure:
         grids = {name: make(list(mine), "steps") for name, mine in groupby(runs, key=lambda run: run.method)}
         drawn = {method: grid for method, grid in grids.items() if grid is not None and len(grid.x)}
         for method, grid in drawn.items():
-            colour, dash = look(order.index(method))
+            colour, dash = line_style(order.index(method))
             centre, low, high = bands(grid.values)["iqm"]
             axes.fill_between(grid.x, low, high, color=colour, alpha=0.18, lw=0)
             lone = "o" if len(grid.x) == 1 else None
@@ -88,7 +88,7 @@ def _curves(task: str, runs: list[Run], order: list[str]) -> Figure:
         axes.grid(axis="y", color="0.92", lw=0.6)
         if strip:
             below = figure.add_subplot(places[1, at], sharex=axes)
-            _drivers(below, [(look(order.index(method))[0], grid) for method, grid in drawn.items()])
+            _drivers(below, [(line_style(order.index(method))[0], grid) for method, grid in drawn.items()])
             below.set_xlabel("environment steps")
             axes.set_xlabel("")
             axes.tick_params(labelbottom=False)
@@ -145,7 +145,7 @@ def _text(name: str) -> str:
 def check_figures(stem: Path) -> None:
     """Refuse to replace a figure that polaug has not drawn."""
     for kind in ("png", "pdf"):
-        check_ours(_path(stem, kind))
+        check_written_by_polaug(_path(stem, kind))
 
 
 def save_figure(figure: Figure, stem: Path, dpi: float | None = None) -> list[Path]:

@@ -37,9 +37,9 @@ def training(runs: Sequence[Run], axis: str, points: int = POINTS) -> Grid | Non
     places = [
         np.arange(1.0, len(run.steps) + 1) if axis == "episodes" else _places(run, run.steps, axis) for run in runs
     ]
-    if any(place is None or not len(place) for place in places):
+    found = [place for place in places if place is not None and len(place)]
+    if len(found) < len(runs):
         return None
-    found = [place for place in places if place is not None]
     end = min(float(place[-1]) for place in found)
     count = min(points, *(int(np.searchsorted(place, end, "right")) for place in found))
     if not count:  # one run was over before another's first episode
@@ -62,18 +62,17 @@ def training(runs: Sequence[Run], axis: str, points: int = POINTS) -> Grid | Non
 
 def evaluations(runs: Sequence[Run], axis: str, points: int = POINTS) -> Grid | None:
     """The agent's own returns; None if a run has none or no clock."""
-    tables = [run.evaluations for run in runs]
-    if any(table is None or not len(table.steps) for table in tables):
+    found = [run.evaluations for run in runs if run.evaluations is not None and len(run.evaluations.steps)]
+    if len(found) < len(runs):
         return None
-    found = [table for table in tables if table is not None]
     if axis == "steps" and all(np.array_equal(table.steps, found[0].steps) for table in found):
         kept = np.unique(np.linspace(0, len(found[0].steps) - 1, points).round().astype(int))
         x = found[0].steps[kept].astype(float)
         return Grid(x, np.array([table.means[kept] for table in found]))
     places = [_places(run, table.steps, axis) for run, table in zip(runs, found, strict=True)]
-    if any(place is None for place in places):
-        return None
     known = [place for place in places if place is not None]
+    if len(known) < len(runs):
+        return None
     start, end = max(float(place[0]) for place in known), min(float(place[-1]) for place in known)
     count = min(points, *(len(place) for place in known))
     x = np.linspace(start, end, count) if end > start else np.array([max(start, end)])

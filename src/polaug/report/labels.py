@@ -40,12 +40,12 @@ def dimension_name(run: Run, place: int) -> str:
     return names[place] if place < len(names) else f"observation[{place}]"
 
 
-def member_colours(names: Iterable[str]) -> list[str]:
+def arm_colours(names: Iterable[str]) -> list[str]:
     """The colour of each arm."""
     return [ARMS[k % len(ARMS)] for k, _ in enumerate(names)]
 
 
-def look(k: int) -> tuple[str, str]:
+def line_style(k: int) -> tuple[str, str]:
     """Colour and dashes of the k-th method; 28 differ, since 7 and 4 share no factor."""
     return COLOURS[k % len(COLOURS)], DASHES[k % len(DASHES)]
 

@@ -22,12 +22,12 @@ from polaug.report.data import embedded, films, page_data
 from polaug.report.tables import explored_table, headline_table, headlines
 from polaug.report.tables import settings_table as settings
 from polaug.state import safe_write
-from polaug.study.folder import check_inside, check_ours
+from polaug.study.folder import check_inside, check_written_by_polaug
 from polaug.study.levels import KEEP_STEPS, KEEP_TOLERANCE
 from polaug.study.results import Run, find_runs
 from polaug.study.statistics import LEAST_RUNS
 from polaug.study.summary import Headline
-from polaug.study.wording import counted, number, seen
+from polaug.study.wording import comparisons, counted, number
 
 SCRIPTS = ("core.js", "curves.js", "overall.js", "spectrum.js", "heat.js", "wire.js", "main.js")
 _LISTED = 6  # sentences at the top; more would hide the charts
@@ -40,18 +40,11 @@ def write_report(
     figures: bool = False,
     title: str | None = None,
 ) -> Path:
-    """Write one page from all finished runs in `folder` and give its path.
+    """Write one page from all finished runs in `folder`, at any depth, and give its path.
 
-    Parameters
-    ----------
-    folder
-        A folder with runs, at any depth. Films (.gif, .mp4) in it and in its run folders are embedded.
-    out
-        The page's path; by default `folder`/report.html.
-    figures
-        Whether to draw `folder`/figures/*.png and *.pdf, for papers.
-    title
-        The page's title; by default methods and tasks.
+    The page is `out`, by default `folder`/report.html. Films (.gif, .mp4) in the folder and in its run folders are
+    embedded. `figures` also draws `folder`/figures/*.png and *.pdf, for papers. `title` is by default the methods and
+    tasks.
     """
     runs = [run for run in find_runs(folder) if len(run.returns)]
     if not runs:
@@ -60,7 +53,7 @@ def write_report(
         raise invalid("folder", rule, str(folder), remedy)
     path = Path(folder) / "report.html" if out is None else Path(out)
     drawings = Path(folder) / "figures"
-    check_ours(path)
+    check_written_by_polaug(path)
     if figures:
         from polaug.report.figures import check_figure_files, write_figures  # matplotlib is slow to load
 
@@ -87,7 +80,7 @@ def page(runs: Sequence[Run], title: str | None = None, shown: Sequence[Mapping[
     plotly, script = asset("vendor/plotly-cartesian.min.js"), Markup("\n").join(asset(f"assets/{n}") for n in SCRIPTS)
     return render(
         "report.html", title=title or _title(runs, order), subtitle=_subtitle(runs, data), data=data, tasks=tasks,
-        words=[*seen(rows), *(fault for run in runs for fault in run.faults)], listed=_LISTED,
+        words=[*comparisons(rows), *(fault for run in runs for fault in run.faults)], listed=_LISTED,
         keep_steps=f"{KEEP_STEPS:,}", tolerance=f"{100 * KEEP_TOLERANCE:.0f} %", fewest=LEAST_RUNS,
         films=shown, trained=bool(rows),
         axes={name: "time" if name == "seconds" else name for name in data["axes"]},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import threading
-from collections import OrderedDict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -103,18 +102,21 @@ class Players:
     """The agents that are being watched."""
 
     def __init__(self) -> None:
-        self._held: OrderedDict[Path, Player] = OrderedDict()
+        self._held: dict[Path, Player] = {}  # the most recently watched one is the last
         self._lock = threading.Lock()
 
     def frame(self, folder: Path) -> Frame:
         """The next frame of the run in `folder`; StateError says why there is none."""
         with self._lock:
-            if folder not in self._held:
-                self._held[folder] = _opened(folder)
-            self._held.move_to_end(folder)
-            player = self._held[folder]
+            try:
+                player = self._held.pop(folder) if folder in self._held else Player(folder)
+            except PolaugError:
+                raise
+            except Exception as fault:  # an environment, or settings of another version, may fail in any way
+                raise StateError(f"run: {folder} cannot be played ({type(fault).__name__}: {fault}).") from fault
+            self._held[folder] = player
             while len(self._held) > PLAYERS:
-                self._held.popitem(last=False)[1].close()
+                self._held.pop(next(iter(self._held))).close()
         return player.frame()
 
     def close(self) -> None:
@@ -122,12 +124,3 @@ class Players:
         with self._lock:
             while self._held:
                 self._held.popitem()[1].close()
-
-
-def _opened(folder: Path) -> Player:
-    try:
-        return Player(folder)
-    except PolaugError:
-        raise
-    except Exception as fault:  # an environment of the user's, or settings of another version, may fail in any way
-        raise StateError(f"run: {folder} cannot be played ({type(fault).__name__}: {fault}).") from fault

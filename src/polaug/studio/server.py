@@ -59,12 +59,10 @@ def application(root: Path) -> Any:
         def answer(request: Request) -> Response:
             try:
                 response = make(request)
-            except OutsideError as fault:
-                response = JSONResponse({"error": str(fault)}, 403)
-            except InvalidInputError as fault:
-                response = JSONResponse({"error": str(fault)}, 404)
             except PolaugError as fault:
-                response = JSONResponse({"error": str(fault)}, 409)
+                status = 404 if isinstance(fault, InvalidInputError) else 409
+                status = 403 if isinstance(fault, OutsideError) else status
+                response = JSONResponse({"error": str(fault)}, status)
             response.headers.update(_HEADERS)
             return response
 
@@ -99,22 +97,14 @@ def application(root: Path) -> Any:
 
 
 def serve(folder: str | os.PathLike[str], port: int = PORT, *, ready: Callable[[str], None] | None = None) -> None:
-    """Serve the runs below `folder` until interrupted.
+    """Serve the runs below `folder`, which is only read, on 127.0.0.1 until interrupted.
 
-    Parameters
-    ----------
-    folder
-        A folder with runs, at any depth. It is only read.
-    port
-        Port on 127.0.0.1, which other machines cannot reach. 0 takes a free port.
-    ready
-        Called with the page's address when it is ready. By default the address is printed.
+    `port` 0 takes a free port. `ready` is called with the page's address; by default the address is printed.
     """
     root = Path(folder)
     if not root.is_dir():
-        raise invalid(
-            "folder", "must be a folder", str(folder), "Pass the --out folder of `polaug train` or `polaug compare`."
-        )
+        remedy = "Pass the --out folder of `polaug train` or `polaug compare`."
+        raise invalid("folder", "must be a folder", str(folder), remedy)
     try:
         import uvicorn
 
@@ -126,9 +116,8 @@ def serve(folder: str | os.PathLike[str], port: int = PORT, *, ready: Callable[[
         try:
             listening.bind((HOST, port))
         except (OSError, OverflowError) as fault:
-            raise invalid(
-                "port", f"must be a free one ({fault})", port, "Pass another port, or 0 for any free one."
-            ) from fault
+            remedy = "Pass another port, or 0 for any free one."
+            raise invalid("port", f"must be a free one ({fault})", port, remedy) from fault
         listening.listen()
         os.environ.update(SDL_VIDEODRIVER="dummy", SDL_AUDIODRIVER="dummy")  # agents play without a window
         address = f"http://{HOST}:{listening.getsockname()[1]}/"

@@ -48,17 +48,17 @@ class Tape(VecEnvWrapper):
     infos: list[dict[str, Any]]
 
     def reset(self) -> Any:
-        """As the environments'."""
+        """See `VecEnv`."""
         self._next = self.venv.reset()
         return self._next
 
     def step_async(self, actions: NDArray[Any]) -> None:
-        """As the environments'."""
+        """See `VecEnv`."""
         self.actions = actions
         self.venv.step_async(actions)
 
     def step_wait(self) -> Any:
-        """As the environments'."""
+        """See `VecEnv`."""
         result = self.venv.step_wait()
         self.observations = self._next
         self._next, rewards, self.dones, self.infos = result
@@ -228,11 +228,11 @@ def agent_settings(model: Any) -> dict[str, Any]:
             value = getattr(model, name, None)
             if name not in _NO_SETTINGS and name not in found and value is not None:
                 plain = isinstance(value, (bool, int, float, str))
-                found[name] = value if plain else _told(value)
+                found[name] = value if plain else _in_words(value)
     return {name: value for name, value in sorted(found.items()) if value != ""}
 
 
-def _told(value: Any) -> str:
+def _in_words(value: Any) -> str:
     """Containers of settings in words; objects, such as environments and schedules, are left out."""
     if isinstance(value, dict):
         return ", ".join(f"{key} {getattr(each, '__name__', each)}" for key, each in value.items())

@@ -88,14 +88,19 @@ def drive(
     episodes: int,
     seed: int,
     progress: Callable[[Episode], None] | None = None,
+    watch: Callable[[Any, Any, Any, Any], None] | None = None,
 ) -> Exploration:
-    """`explore` for an environment and an explorer that exist already; the environment stays open."""
+    """`explore` for an environment and an explorer that exist already; the environment stays open.
+
+    `watch` is called after each step, as `MapRecorder.observe` is.
+    """
     # The environment must not draw the same numbers as the explorer, so its seed is another one.
     env_seed = subseed(seed, "environment")
     start, thinking, step = clock(), 0.0, 0
     done: list[Episode] = []
     choices: list[str] = []
     maps = MapRecorder.of(env.observation_space, env.action_space)
+    watchers = [each for each in (watch, None if maps is None else maps.observe) if each is not None]
     observation, _ = env.reset(seed=env_seed)
     for number in range(1, episodes + 1):
         if number > 1:
@@ -105,13 +110,13 @@ def drive(
             before = clock()
             actions = explorer.act(batch_of_one(observation))
             thinking += clock() - before
-            following, reward, terminated, truncated, _ = env.step(_member(actions[0]))
+            following, reward, terminated, truncated, _ = env.step(plain_action(actions[0]))
             before = clock()
             explorer.observe(single(observation, actions[0], reward, following, terminated, truncated))
             thinking += clock() - before
             ended = bool(terminated or truncated)
-            if maps is not None:
-                maps.observe(batch_of_one(observation), actions, [float(reward)], [ended])
+            for each in watchers:
+                each(batch_of_one(observation), actions, [float(reward)], [ended])
             total, length = total + float(reward), length + 1
             observation = following
         step += length
@@ -143,9 +148,9 @@ def batch_of_one(observation: Any) -> Any:
     return np.asarray(observation)[None]
 
 
-def _member(action: Any) -> Any:
+def plain_action(action: Any) -> Any:
     """A Discrete action as a plain int, which every environment takes."""
-    return action.item() if isinstance(action, np.generic) else action
+    return action.item() if isinstance(action, (np.generic, np.ndarray)) and action.ndim == 0 else action
 
 
 def clock() -> float:

@@ -17,7 +17,6 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TextIO
 
 import numpy as np
@@ -31,13 +30,13 @@ from polaug.study.results import COLUMNS, FORMAT
 
 _MARKS = {".html": b"polaugReport", ".png": b"Software\0polaug", ".pdf": b"/Producer (polaug)", ".json": b'"polaug": "',
           ".parquet": b"polaug", ".npz": b"polaug"}  # fmt: skip
-"""What files of polaug's hold, by their kind."""
+"""A mark in each kind of file that polaug writes, by which it is recognised."""
 
 
-def check_ours(path: Path, columns: Iterable[str] = ()) -> None:
+def check_written_by_polaug(path: Path, columns: Iterable[str] = ()) -> None:
     """Refuse to replace a file that polaug has not written: it lacks the mark of its kind, or these CSV `columns`.
 
-    A CSV file that was cut off within its header counts as polaug's.
+    A CSV file that was cut off within its header may be replaced.
     """
     if not os.path.lexists(path):
         return
@@ -51,7 +50,7 @@ def check_ours(path: Path, columns: Iterable[str] = ()) -> None:
     else:
         known = header.startswith(content[: len(header)]) if columns else mark is not None and mark in content
     if not known:
-        raise StateError(f"out: {path} is no file of polaug's, and is not overwritten. Move it away, or choose "
+        raise StateError(f"out: {path} was not written by polaug, and is not overwritten. Move it away, or choose "
                          "another folder.")  # fmt: skip
 
 
@@ -99,7 +98,6 @@ class RunFolder:
         self.path = Path(path)
         self.settings = _plain(settings)
         self._files: dict[str, TextIO] = {}
-        self._writers: dict[str, Any] = {}
         self._rows: dict[str, int] = {}
         self._lock: FileLock | None = None
         self.finished = finished(self.path, settings)
@@ -116,26 +114,27 @@ class RunFolder:
     # -- rows -------------------------------------------------------------------------------------------------------
 
     def add(self, episode: Episode) -> None:
-        """Append an episode; it is written to disk immediately, so that the run can be followed."""
+        """Append an episode."""
         self.row("episodes.csv", episode.episode, episode.step, episode.return_, episode.length, episode.actor)
 
     def row(self, name: str, *values: int | float | str) -> None:
-        """Append a row to the file called `name`; numbers keep their last bit, and must be finite."""
+        """Append a row to the file called `name`, at once, so that the run can be followed; numbers must be finite."""
         for at, value in enumerate(values):
             if isinstance(value, float) and not math.isfinite(value):
                 rule = f"must be finite in row {self._rows.get(name, 0) + 1} of {self.path / name}"
                 raise invalid(list(COLUMNS[name])[at], rule, value, "Mend the environment's rewards.")
-        if name not in self._writers:
+        if name not in self._files:
             self._open(name)
-        self._writers[name].writerow(values)
-        self._files[name].flush()
+        self._write(name, values)
         self._rows[name] += 1
 
     def _open(self, name: str) -> None:
-        file = (self.path / name).open("w", newline="", encoding="utf-8")
-        self._files[name], self._writers[name], self._rows[name] = file, csv.writer(file), 0
-        self._writers[name].writerow(COLUMNS[name])
-        file.flush()
+        self._files[name], self._rows[name] = (self.path / name).open("w", newline="", encoding="utf-8"), 0
+        self._write(name, COLUMNS[name])
+
+    def _write(self, name: str, values: Iterable[object]) -> None:
+        csv.writer(self._files[name]).writerow(values)
+        self._files[name].flush()
 
     # -- the end ----------------------------------------------------------------------------------------------------
 
@@ -150,11 +149,6 @@ class RunFolder:
         self._close()
         (self.path / ".lock").unlink(missing_ok=True)
 
-    def fail(self, error: str, traceback: str) -> None:
-        """Say why there will be no done.json."""
-        write_failure(self.path, error, traceback)
-        self._close()
-
     def _close(self) -> None:
         for file in self._files.values():
             file.close()
@@ -164,19 +158,17 @@ class RunFolder:
     def __enter__(self) -> RunFolder:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._close()
 
 
 def finished(path: Path, settings: Mapping[str, Any]) -> bool:
     """Whether `path` holds a finished run of these settings; refuses it if it holds anything that must not be lost."""
     if not (path / "done.json").exists():
-        _check_ours(path)
+        _check_unfinished(path)
         return False
     if not (path / "config.json").exists():
-        raise StateError(f"out: {path / 'done.json'} is no file of polaug's, for there is no config.json beside it. "
+        raise StateError(f"out: {path / 'done.json'} was not written by polaug, for there is no config.json beside it. "
                          "Move it away, or choose another folder.")  # fmt: skip
     before, wanted = read_config(path), _plain(settings)
     before.pop("versions", None)
@@ -188,27 +180,28 @@ def finished(path: Path, settings: Mapping[str, Any]) -> bool:
     return True
 
 
-def _check_ours(path: Path) -> None:
-    """An unfinished run has a config.json of polaug's, or ended before that and left episodes.csv or failed.json."""
+def _check_unfinished(path: Path) -> None:
+    """Refuse files of others. An unfinished run has polaug's config.json, or stopped before that was written and left
+    episodes.csv or failed.json.
+    """
     for part in (path, *path.parents):
         if part.exists() and not part.is_dir():
-            raise StateError(
-                f"out: {part} is a file, where a folder is needed. Move it away, or choose another folder."
-            )
+            remedy = "Move it away, or choose another folder."
+            raise StateError(f"out: {part} is a file, where a folder is needed. {remedy}")
     began = (path / "config.json").exists()
     if began:
         read_config(path)
     for name in ("failed.json", *COLUMNS) if began else FILES:
-        check_ours(path / name, COLUMNS.get(name, ()) if began or name == "episodes.csv" else ())
+        check_written_by_polaug(path / name, COLUMNS.get(name, ()) if began or name == "episodes.csv" else ())
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as they will be read back."""
-    plain = {name: json.loads(json.dumps(each, default=partial(_told, name))) for name, each in settings.items()}
+    plain = {name: json.loads(json.dumps(each, default=partial(_as_json, name))) for name, each in settings.items()}
     return {"format": FORMAT} | plain
 
 
-def _told(name: str, value: Any) -> Any:
+def _as_json(name: str, value: Any) -> Any:
     """What JSON does not have: NumPy's numbers, and functions (an encoder of the user's, say) by their names."""
     if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "biufU":
         return value.tolist()

@@ -60,20 +60,10 @@ def reached(run: Run, budget: int | None = None) -> Reached:
 def judged(
     steps: ArrayLike, levels: ArrayLike, threshold: float | None, *, first: float, final: float, budget: int
 ) -> Reached:
-    """Solved step, kept and final level from mean returns of 100 episodes.
+    """Solved step, kept and final level, from `levels`: the mean returns of 100 episodes after each of `steps`.
 
-    Parameters
-    ----------
-    steps, levels
-        When these episodes were played, and their mean returns.
-    threshold
-        Mean return from which the task counts as solved; None: it has none.
-    first
-        The run's first evaluation. If the threshold is 0, the margin of *kept* is a tenth of the distance from it.
-    final
-        The run's final level.
-    budget
-        Steps that were observed.
+    `first` is the run's first evaluation: if the threshold is 0, the margin of *kept* is a tenth of the distance from
+    it. `final` is the run's final level, `budget` the number of observed steps.
     """
     steps, levels = np.asarray(steps, dtype=np.int64), np.asarray(levels, dtype=np.float64)
     good = np.zeros(0, np.int64) if threshold is None else np.flatnonzero(levels >= threshold)

@@ -160,11 +160,9 @@ class MapRecorder:
     def _best_means(self, cells: NDArray[Any], columns: Array, returns: Array) -> Array:
         """Q̃: the best action's mean return from each cell; NaN where none is known."""
         n = self._actions.n_actions
-        pairs, total = cells * n + columns.astype(np.int64), CELLS**2 * n
-        counts = np.bincount(pairs, minlength=total)
-        sums = np.bincount(pairs, returns, minlength=total)
-        means = np.where(counts > 0, sums / np.maximum(counts, 1), -np.inf).reshape(-1, n).max(axis=1)
-        return np.where(np.isfinite(means), means, np.nan)
+        means = means_of(cells * n + columns.astype(np.int64), returns, CELLS**2 * n)
+        best: Array = np.fmax.reduce(means.reshape(-1, n), axis=1)
+        return best
 
     def _asked(self, question: Callable[[Any], Array | None], states: NDArray[Any]) -> Array | None:
         """The explorer's answer (n, ...) for states (n, d), a chunk at a time; None if it has none."""
@@ -186,6 +184,13 @@ class MapRecorder:
             rows = [np.append(each, np.full(longest - len(each), np.nan)) for each in spectra]
             maps["singular_values"] = np.stack(rows)
         return maps
+
+
+def means_of(groups: NDArray[np.int64], values: Array, total: int) -> Array:
+    """Mean (total,) of the values of each group; NaN of an empty one."""
+    counts, sums = np.bincount(groups, minlength=total), np.bincount(groups, values, minlength=total)
+    means: Array = np.divide(sums, counts, out=np.full(total, np.nan), where=counts > 0)
+    return means
 
 
 def _resampled(each: Snapshot, name: str, centres: Array) -> Array:

@@ -87,7 +87,7 @@ STRONG: dict[str, dict[str, Any]] = {
 every step of DDPG (Lillicrap et al., 2016), the Zoo's network; the rate is the middle of those that the Zoo uses."""
 
 _LIKE = {"polaug/PaperMountainCar-v0": "MountainCar-v0"}  # the same car, another reward at the flag
-OURS = ("n_envs", "normalize", "noise", "device")
+OTHER_SETTINGS = ("n_envs", "normalize", "noise", "device")
 """Settings that are no parameters of an agent's class; hyperparameters.yml explains them."""
 
 
@@ -101,8 +101,8 @@ def check_names(cls: type[Any], settings: Mapping[str, Any]) -> None:
     """Refuse a hyperparameter that the class of the agent does not have; a typo gets the nearest one."""
     known = [name for name in inspect.signature(cls).parameters if name not in ("policy", "env", "_init_setup_model")]
     for name in settings:
-        if name not in (*known, *OURS):
-            raise unknown(f"hyperparameter of {cls.__name__}", name, {*known, *OURS})
+        if name not in (*known, *OTHER_SETTINGS):
+            raise unknown(f"hyperparameter of {cls.__name__}", name, {*known, *OTHER_SETTINGS})
 
 
 @dataclass(frozen=True)
@@ -124,15 +124,14 @@ class Method:
         """Hyperparameters on `task`, as plain data; all others have the algorithm's defaults."""
         found = tuned(self.algo, task.env_id) if self.tuned else {}
         if found is None:
-            raise invalid(
-                "method", f"the Zoo has no tuned {self.algo} for {task.env_id}", self.name, f"Compare with {self.algo}."
-            )
+            rule = f"the Zoo has no tuned {self.algo} for {task.env_id}"
+            raise invalid("method", rule, self.name, f"Compare with {self.algo}.")
         return dict(ALGORITHMS[self.algo].settings) | found | dict(self.overrides)
 
     def with_augmentation(self, **changes: Any) -> Method:
         """The same with other settings of its augmentation, which become part of its name."""
         if self.augmentation is None:
-            return _augmented(self.algo, self.variant, "pa", "").with_augmentation(**changes)
+            return _made(self.algo, self.variant, "pa").with_augmentation(**changes)
         base = self.augmentation
         given = {name: value for name, value in changes.items() if value != getattr(base, name)}
         if not given:
@@ -180,41 +179,47 @@ _PAID = {
 }
 
 
+_VARIANTS = {
+    "": ("at Stable-Baselines3's defaults", _SB3, ""),
+    "-tuned": ("with RL Baselines3 Zoo's settings", SOURCE, "the Zoo's "),
+    "-strong": ("with one setting for all tasks: n-step returns, an update every step, soft target updates, a wider "
+                "network", _STRONG, "strong "),
+}  # fmt: skip
+"""What a variant is described by, the source of its settings, and the words before the name of its agent."""
+
+
+def _made(algo: str, variant: str = "", who: str = "", transfer: str = "") -> Method:
+    """The method called ALGO VARIANT +WHO :TRANSFER."""
+    words, source, kind = _VARIANTS[variant]
+    cls, source, augmentation = ALGORITHMS[algo].cls, source.format(algo=algo), None
+    name, description = f"{algo}{variant}", f"{cls} {words}"
+    if who:
+        how, options = _WHO.get(who, (_PAID.get(who, f"augmented by the explorer {who!r}"), {"explorer": who}))
+        description = f"{kind}{cls} {how}{f', taught by {transfer!r}' if transfer else ''}"
+        source = source if variant else _PAPER if who == "pa-paper" else _OURS
+        name = f"{name}+{who}{f':{transfer}' if transfer else ''}"
+        given: dict[str, Any] = options | ({"transfer": transfer} if transfer else {})
+        augmentation = Augmentation(**given)
+    elif algo in _REFERENCES:
+        description, source = _REFERENCES[algo]
+    overrides = STRONG[algo] if variant == "-strong" else {}
+    return Method(name, algo, description, variant == "-tuned", augmentation, source, overrides)
+
+
 def _listed() -> Iterable[Method]:
-    for algo, algorithm in ALGORITHMS.items():
+    for algo in ALGORITHMS:
+        yield _made(algo)
         if algo in _REFERENCES:
-            description, source = _REFERENCES[algo]
-            yield Method(algo, algo, description, source=source)
             continue
-        yield Method(algo, algo, f"{algorithm.cls} at Stable-Baselines3's defaults", source=_SB3)
-        if algo in TUNED:
-            yield Method(f"{algo}-tuned", algo, f"{algorithm.cls} with RL Baselines3 Zoo's settings", tuned=True,
-                         source=SOURCE.format(algo=algo))  # fmt: skip
-        if algo in STRONG:
-            yield _strong(algo)
-        yield _augmented(algo, "", "pa", "")
+        for variant, known in (("-tuned", TUNED), ("-strong", STRONG)):
+            if algo in known:
+                yield _made(algo, variant)
+        yield _made(algo, "", "pa")
         if algo in ("ppo", "dqn"):
-            yield _augmented(algo, "", "pa-paper", "")
+            yield _made(algo, "", "pa-paper")
         if algo == "ppo":
-            yield from (_augmented(algo, "", who, "") for who in _PAID)
-            yield from (_augmented(algo, "-tuned", who, "") for who in ("rnd", "icm"))
-
-
-def _strong(algo: str) -> Method:
-    how = "one setting for all tasks: n-step returns, an update every step, soft target updates, a wider network"
-    return Method(f"{algo}-strong", algo, f"{ALGORITHMS[algo].cls} with {how}", source=_STRONG, overrides=STRONG[algo])
-
-
-def _augmented(algo: str, variant: str, who: str, transfer: str) -> Method:
-    how, options = _WHO.get(who, (_PAID.get(who, f"augmented by the explorer {who!r}"), {"explorer": who}))
-    name = f"{algo}{variant}+{who}{f':{transfer}' if transfer else ''}"
-    given: dict[str, Any] = options | ({"transfer": transfer} if transfer else {})
-    taught = f", taught by {transfer!r}" if transfer else ""
-    own = _PAPER if who == "pa-paper" else _OURS
-    source = {"-tuned": SOURCE.format(algo=algo), "-strong": _STRONG}.get(variant, own)
-    settings = {"-tuned": "the Zoo's ", "-strong": "strong "}.get(variant, "")
-    return Method(name, algo, f"{settings}{ALGORITHMS[algo].cls} {how}{taught}", variant == "-tuned",
-                  Augmentation(**given), source, STRONG[algo] if variant == "-strong" else {})  # fmt: skip
+            yield from (_made(algo, "", who) for who in _PAID)
+            yield from (_made(algo, "-tuned", who) for who in ("rnd", "icm"))
 
 
 _ALL = "`polaug list`"
@@ -240,7 +245,7 @@ def method(name: str | Method) -> Method:
 
         if parts["transfer"] not in TRANSFERS:
             raise unknown("transfer", parts["transfer"], (*TRANSFERS, "auto"))
-    return _augmented(parts["algo"], parts["variant"] or "", parts["who"], parts["transfer"] or "")
+    return _made(parts["algo"], parts["variant"] or "", parts["who"], parts["transfer"] or "")
 
 
 def trained(config: Mapping[str, Any]) -> Method:
@@ -272,7 +277,11 @@ def check_fit(found: Method, task: Task) -> None:
         if isinstance(explorer, str):
             built(f"method: {found.name}", explorer, task, env, **options)
         if found.augmentation.transfer not in ("auto", "as_published"):
-            _check_transfer(found)
+            from polaug.coach.teaching import transfer_class  # torch comes with these
+            from polaug.sb3.pupils import family_of
+            from polaug.study.agents import agent_class
+
+            transfer_class(found.augmentation.transfer, family_of(agent_class(found.algo)))
     except InvalidInputError:
         raise
     except PolaugError as fault:
@@ -314,13 +323,3 @@ def built(who: str, explorer: str, task: Task, env: Any, **options: Any) -> Expl
         rule = rule.removeprefix("observation_space: ")
         told = f"{who} cannot see the observations of {task.name}: they {rule}. {remedy}"
         raise UnsupportedSpaceError(told) from fault
-
-
-def _check_transfer(found: Method) -> None:
-    """The way of teaching must be one for this kind of agent."""
-    from polaug.coach.teaching import transfer_class
-    from polaug.sb3.pupils import family_of
-    from polaug.study.agents import agent_class
-
-    assert found.augmentation is not None  # only augmented methods are taught
-    transfer_class(found.augmentation.transfer, family_of(agent_class(found.algo)))

@@ -103,22 +103,28 @@ def _context() -> Any:
 
 
 @contextlib.contextmanager
-def _quiet_start() -> Iterator[None]:
-    """Children inherit one thread each, and ignore Ctrl-C from their start."""
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
-    main = threading.current_thread() is threading.main_thread()
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
+def environment_variables(values: dict[str, str]) -> Iterator[None]:
+    """Set for this process and its children, until the block ends."""
+    before = dict(os.environ)
+    os.environ |= values
     try:
         yield
     finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@contextlib.contextmanager
+def _quiet_start() -> Iterator[None]:
+    """Children inherit one thread each, and ignore Ctrl-C from their start."""
+    main = threading.current_thread() is threading.main_thread()
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
+    try:
+        with environment_variables(dict.fromkeys(_THREADS, "1")):
+            yield
+    finally:
         if main:
             signal.signal(signal.SIGINT, handler)
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 class Pool:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import polaug
+from polaug.checks import package
 from polaug.errors import invalid
 from polaug.study.folder import write_files
 from polaug.study.pool import Event, Progress, run_cell
@@ -67,7 +68,7 @@ class RayPool:
     """Cells as Ray tasks of one CPU each: `workers` at a time on a Ray started here, or all CPUs of a cluster."""
 
     def __init__(self, study: Study, out: Path, workers: int, address: str | None) -> None:
-        ray = _ray()
+        ray = package("ray", "backend")
         self._ray, self._out = ray, out
         self._own = not ray.is_initialized()
         if self._own:
@@ -177,12 +178,3 @@ def _check_open(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=10).close()
     except OSError as fault:
         raise invalid("address", f"must be a running Ray ({fault})", address, _REMEDY) from fault
-
-
-def _ray() -> Any:
-    try:
-        import ray
-        import ray.exceptions
-    except ImportError as fault:
-        raise invalid("backend", "Ray must be installed", "ray", "pip install ray.") from fault
-    return ray

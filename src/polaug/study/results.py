@@ -124,9 +124,8 @@ def find_runs(folder: str | os.PathLike[str]) -> list[Run]:
     """All finished runs in `folder`, at any depth, by task, method and seed."""
     root = Path(folder)
     if not root.is_dir():
-        raise invalid(
-            "folder", "must be a folder with runs", str(folder), "Run `polaug train` or `polaug compare` first."
-        )
+        remedy = "Run `polaug train` or `polaug compare` first."
+        raise invalid("folder", "must be a folder with runs", str(folder), remedy)
     runs = [read_run(done.parent) for done in root.rglob("done.json")]
     return sorted(runs, key=lambda run: (run.task, run.method, run.seed, str(run.path)))
 
@@ -145,10 +144,8 @@ def read_run(path: Path, *, under_way: bool = False) -> Run:
     begun = under_way and not (path / "done.json").exists()
     done = {} if begun else _object(path / "done.json", numbers=numbers)
     if config.get("format", FORMAT) != FORMAT:
-        raise StateError(
-            f"run: {path / 'config.json'} has format {config['format']!r}, this version of polaug reads {FORMAT}. "
-            "Read it with the version that wrote it, or choose another folder."
-        )
+        rule = f"{path / 'config.json'} has format {config['format']!r}, this version of polaug reads {FORMAT}"
+        raise StateError(f"run: {rule}. Read it with the version that wrote it, or choose another folder.")
     tables = {name: _table(path / name) for name in COLUMNS if name == "episodes.csv" or (path / name).exists()}
     _check_counts(path, done, tables)
     maps, faults = _maps(path / "maps.npz")
@@ -162,7 +159,7 @@ def read_run(path: Path, *, under_way: bool = False) -> Run:
         made(Evaluations, "evaluations.csv", *levels), made(Evaluations, "confirmations.csv", *levels),
         made(Clock, "clock.csv", "step", "seconds"), made(np.asarray, "bonuses.csv", "augmented_return"),
         made(tuple, "choices.csv", "member") or (), maps, faults,
-        _scalars(tables["scalars.csv"]) if "scalars.csv" in tables else {},
+        _by_name(tables["scalars.csv"]) if "scalars.csv" in tables else {},
     )  # fmt: skip
 
 
@@ -191,13 +188,13 @@ def _check_counts(path: Path, done: Mapping[str, Any], tables: Mapping[str, Tabl
             raise _damaged(path / name, StateError(f"of {told[name]} rows in done.json it has {rows}"))
 
 
-def _scalars(table: Table) -> dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]]:
+def _by_name(table: Table) -> dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]]:
     names = np.array(table["name"])
     return {str(name): (table["step"][names == name], table["value"][names == name]) for name in np.unique(names)}
 
 
 def _maps(file: Path) -> tuple[State | None, tuple[str, ...]]:
-    """The maps, or why they are left out: they are for the eye, and no result depends on them."""
+    """The maps, or why they are left out. They are only drawn: no result depends on them."""
     if not file.exists():
         return None, ()
     try:

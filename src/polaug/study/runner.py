@@ -41,7 +41,6 @@ class StudyOutcome:
     failures: tuple[Event, ...]
     """The last news of each cell without a result."""
     seconds: float
-    skipped: tuple[tuple[str, str, str], ...] = field(default=())
 
     @property
     def ok(self) -> bool:
@@ -77,11 +76,11 @@ def run_study(
             pool = _pool(study, folder, board, backend, address)
             board.workers = pool.size  # a cluster may have fewer than were asked for, or more
             try:
-                _drive(pool, board, folder, progress)
+                _drive(pool, board, folder, progress or (lambda board, event: None))
             finally:
                 pool.close()
     ran = tuple(run.cell for run in board.done)
-    return StudyOutcome(folder, ran, tuple(reused), tuple(board.failed), time.monotonic() - started, study.skipped)
+    return StudyOutcome(folder, ran, tuple(reused), tuple(board.failed), time.monotonic() - started)
 
 
 def _pool(study: Study, out: Path, board: Board, backend: str, address: str | None) -> Pool | RayPool:
@@ -92,16 +91,12 @@ def _pool(study: Study, out: Path, board: Board, backend: str, address: str | No
     return Pool(study, out, min(board.workers, len(board.waiting)))
 
 
-def _drive(pool: Pool | RayPool, board: Board, out: Path, watch: Watcher | None) -> None:
-    def tell(event: Event | None) -> None:
-        if watch is not None:
-            watch(board, event)
-
+def _drive(pool: Pool | RayPool, board: Board, out: Path, watch: Watcher) -> None:
     while board.waiting or board.running:
         while board.waiting and pool.free > 0:
             cell = board.start_next()
             pool.submit(cell)
-            tell(Event("started", cell))
+            watch(board, Event("started", cell))
         news = False
         for event in pool.events(_TICK):
             news = True
@@ -110,9 +105,9 @@ def _drive(pool: Pool | RayPool, board: Board, out: Path, watch: Watcher | None)
             if event in board.failed and not (path / "failed.json").exists():  # its worker could not
                 path.mkdir(parents=True, exist_ok=True)
                 write_failure(path, event.error, event.traceback)
-            tell(event)
+            watch(board, event)
         if not news:
-            tell(None)
+            watch(board, None)
 
 
 def _check_alike(study: Study, out: Path) -> None:

@@ -59,9 +59,10 @@ def estimate(scores: ArrayLike | Sequence[FloatArray], *, repetitions: int = REP
     """Interquartile mean over all runs."""
     strata = _strata(scores)
     value = float(interquartile_mean(np.concatenate(strata)))
-    return Estimate(
-        value, *_percentiles(_means(_generator(), strata, repetitions)) if _enough(*strata) else (np.nan, np.nan)
-    )
+    if not _enough(*strata):
+        return Estimate(value, np.nan, np.nan)
+    low, high = _ends(_means(_generator(), strata, repetitions))
+    return Estimate(value, float(low), float(high))
 
 
 def _means(rng: np.random.Generator, strata: Sequence[FloatArray], repetitions: int) -> FloatArray:
@@ -126,7 +127,8 @@ def censored_median(times: ArrayLike, reached: ArrayLike, *, repetitions: int = 
     value = median_time(clock, events)
     if not _enough(clock):
         return Estimate(value, np.nan, np.nan)
-    return Estimate(value, *_percentiles(_medians(clock, events, _draws(_generator(), len(clock), repetitions))))
+    low, high = _ends(_medians(clock, events, _draws(_generator(), len(clock), repetitions)))
+    return Estimate(value, float(low), float(high))
 
 
 def median_time(times: ArrayLike, reached: ArrayLike) -> float:
@@ -157,7 +159,7 @@ def speed_up(
     samples_a, samples_b = (_medians(*each, _draws(rng, len(each[0]), repetitions)) for each in (a, b))
     least = np.minimum(samples_b, b[0].max()) / samples_a
     most = samples_b / np.minimum(samples_a, a[0].max())
-    return Estimate(value, _percentiles(least)[0], _percentiles(most)[1])
+    return Estimate(value, float(_ends(least)[0]), float(_ends(most)[1]))
 
 
 def _medians(times: FloatArray, reached: NDArray[np.bool_], weights: NDArray[np.int64]) -> FloatArray:
@@ -223,14 +225,8 @@ def _draws(rng: np.random.Generator, n: int, repetitions: int) -> NDArray[np.int
     return rng.multinomial(n, np.full(n, 1.0 / n), size=repetitions)
 
 
-def _percentiles(samples: FloatArray) -> tuple[float, float]:
-    """The interval that holds LEVEL of the samples."""
-    low, high = _ends(samples[:, None])
-    return float(low[0]), float(high[0])
-
-
 def _ends(samples: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """`_percentiles` of each column; ranks are rounded outwards and not interpolated, so that infinities survive."""
+    """The interval that holds LEVEL of the samples (B, ...); ranks are rounded outwards, so that infinities survive."""
     tail, last = (1.0 - LEVEL) / 2.0, len(samples) - 1
     ordered = np.sort(samples, axis=0)
     return ordered[int(np.floor(tail * last))], ordered[int(np.ceil((1.0 - tail) * last))]

@@ -35,11 +35,6 @@ class Cell:
         return f"{self.task.name} · {self.method.name} · seed {self.seed}"
 
     @property
-    def pair(self) -> tuple[str, str]:
-        """Task and method."""
-        return self.task.name, self.method.name
-
-    @property
     def key(self) -> tuple[str, str, int]:
         """Task, method and seed."""
         return self.task.name, self.method.name, self.seed

@@ -283,16 +283,14 @@ def overall(runs: Sequence[Run]) -> Overall | None:
 
 def normalised(runs: Sequence[Run]) -> dict[tuple[str, str], FloatArray]:
     """Scores (seeds,) by task and method."""
-    told = [
-        run for run in runs if run.evaluations is not None and len(run.evaluations.means) and run.threshold is not None
-    ]
     scores: dict[tuple[str, str], list[float]] = {}
-    for task in {run.task for run in told}:
-        mine = [run for run in told if run.task == task]
-        low = min(float(run.evaluations.means.min()) for run in mine if run.evaluations is not None)
-        high, budget = mine[0].threshold, shared_budget(mine)
-        if high is None or not high > low:
+    for task in {run.task for run in runs}:
+        mine = [run for run in runs if run.task == task and run.evaluations is not None and len(run.evaluations.means)]
+        levels = [run.evaluations.means.min() for run in mine if run.evaluations is not None]
+        high = mine[0].threshold if mine else None
+        if high is None or not high > min(levels):
             continue
+        low, budget = float(min(levels)), shared_budget(mine)
         for run in mine:
             scores.setdefault((task, run.method), []).append((final_level(run, budget) - low) / (high - low))
     return {key: np.array(values) for key, values in scores.items()}

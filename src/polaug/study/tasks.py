@@ -186,15 +186,8 @@ class DeepSea(gym.Env[np.int64, np.int64]):
     """bsuite's DeepSea (Osband et al., 2020): one sequence of N moves in 2^N pays, and each step to it costs.
 
     The diver starts top left and sinks one row per step, to the right or to the left. Which action means "right" is
-    drawn per cell. Moving right costs 0.01/N; moving right in the bottom right corner pays 1. Observations are
-    row · N + column. bsuite's noisy variants are left out.
-
-    Parameters
-    ----------
-    size
-        N.
-    mapping_seed
-        Draws the meaning of the actions, and is part of the task.
+    drawn per cell by `mapping_seed`, which is part of the task. Moving right costs 0.01/N; moving right in the bottom
+    right corner pays 1. Observations are row · N + column; N is `size`. bsuite's noisy variants are left out.
     """
 
     metadata = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012 (Gymnasium declares it without ClassVar)

@@ -31,7 +31,7 @@ from polaug.study.agents import (
     write_normalization,
 )
 from polaug.study.explore import Episode, clock, compile_seconds
-from polaug.study.folder import NORMALIZATION, RunFolder, run_path
+from polaug.study.folder import NORMALIZATION, RunFolder, run_path, write_failure
 from polaug.study.levels import CONFIRM_EPISODES, EARLY_EVERY, EARLY_STEPS, next_check
 from polaug.study.maps import MapRecorder
 from polaug.study.methods import Method
@@ -85,7 +85,7 @@ def train(
             except KeyboardInterrupt:
                 raise
             except BaseException as fault:  # an environment may call sys.exit, too
-                folder.fail(f"{type(fault).__name__}: {fault}", traceback.format_exc())
+                write_failure(path, f"{type(fault).__name__}: {fault}", traceback.format_exc())
                 raise
     return read_run(path)
 
@@ -110,10 +110,9 @@ def _run(
         if save_model:
             model.save(folder.path / "model.zip")
             write_normalization(folder.path / NORMALIZATION, model)
-        maps = recorder.maps()
-        folder.finish(recorder.summary() | {"seconds": round(trained, 3)}, maps)
+        folder.finish(recorder.summary() | {"seconds": round(trained, 3)}, recorder.map_state())
     finally:
-        recorder.close()
+        recorder.evaluator.close()
         tape.close()
 
 
@@ -167,7 +166,7 @@ class Recorder(BaseCallback):
         self._steps, self._episodes = wanted["steps"] or 0, wanted["episodes"] or 0
         self._every: int = wanted["every"]
         self._early_every: int = wanted["early_every"] or self._every
-        self._evaluator = Evaluator(task, wanted["seed"], wanted["eval_episodes"], wanted["confirm_episodes"])
+        self.evaluator = Evaluator(task, wanted["seed"], wanted["eval_episodes"], wanted["confirm_episodes"])
         self._threshold, self._checked_at = task.threshold, 0
         self._solved_at: int | None = None
         self._augmented = np.zeros(tape.num_envs)
@@ -236,7 +235,7 @@ class Recorder(BaseCallback):
     def _look(self) -> None:
         """Evaluate the agent, and look at the maps from time to time."""
         step, trained = self.num_timesteps, clock() - self._started - self.evaluation_seconds
-        returns = self._timed(lambda: self._evaluator.returns(self.model))
+        returns = self._timed(lambda: self.evaluator.returns(self.model))
         self._last_mean = float(returns.mean())
         self._folder.row("evaluations.csv", step, self._last_mean, float(returns.std()))
         self._folder.row("clock.csv", step, round(trained, 3))
@@ -254,7 +253,7 @@ class Recorder(BaseCallback):
 
     def _check(self, step: int) -> None:
         """Many episodes from fresh starts; the first of them that reach the threshold are the solved step."""
-        returns = self._timed(lambda: self._evaluator.confirmed(self.model, step))
+        returns = self._timed(lambda: self.evaluator.confirmed(self.model, step))
         mean, self._checked_at = float(returns.mean()), step
         self._folder.row("confirmations.csv", step, mean, float(returns.std()))
         if self._solved_at is None and self._threshold is not None and mean >= self._threshold:
@@ -277,7 +276,7 @@ class Recorder(BaseCallback):
 
     # -- at the end of a run ------------------------------------------------------------------------------------------
 
-    def maps(self) -> State | None:
+    def map_state(self) -> State | None:
         """The maps over time, for observations that have some."""
         return None if self._maps is None else self._maps.state()
 
@@ -292,7 +291,3 @@ class Recorder(BaseCallback):
             "compile_seconds": round(compile_seconds() - self._compiled, 3), "statistics": statistics,
             "agent": agent_settings(self.model),
         }  # fmt: skip
-
-    def close(self) -> None:
-        """Close the evaluation's environments."""
-        self._evaluator.close()

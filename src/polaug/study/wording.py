@@ -68,7 +68,7 @@ def keeping(row: Headline) -> str:
 # -- sentences --------------------------------------------------------------------------------------------------------
 
 
-def seen(rows: Iterable[Headline]) -> list[str]:
+def comparisons(rows: Iterable[Headline]) -> list[str]:
     """A sentence for each augmented method: it against the strongest plain agent of its task."""
     known = {(row.task, row.method): row for row in rows}
     told = []

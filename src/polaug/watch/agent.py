@@ -12,6 +12,7 @@ import os
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,10 @@ from polaug.errors import StateError, invalid, unknown
 from polaug.explorers import Explorer
 from polaug.sb3 import augment
 from polaug.study.agents import agent_class, read_normalization
-from polaug.study.explore import batch_of_one, single
+from polaug.study.explore import batch_of_one, plain_action, single
 from polaug.study.folder import NORMALIZATION
 from polaug.study.methods import ALGORITHMS
+from polaug.study.pool import environment_variables
 from polaug.study.tasks import Task, longest, task
 from polaug.watch.film import Gif, Mp4, Panel, draw_frame, open_film
 
@@ -49,24 +51,10 @@ def watch(
 ) -> Path:
     """Film a saved agent, and the explorer in its file if there is one, into a .gif or an .mp4; gives its path.
 
-    Parameters
-    ----------
-    model
-        A zip saved by `model.save()`, or a run folder of `polaug train`. It holds pickles: open only what you trust.
-    out
-        The film's path.
-    env, algo
-        Environment and algorithm; a run folder names the first, and the file itself gives the second away.
-    episodes, seed
-        Episode k starts from the environment's seed `seed` + k, for agent and explorer alike.
-    fps
-        Environment steps per second; by default the environment's own speed.
-    width
-        Of the whole picture in pixels.
-    vecnormalize
-        What `VecNormalize.save()` wrote, if the agent was trained under it: a pickle, so it is never looked for.
-    progress
-        Called with a label and the share done, 0 to 1.
+    `model` is a run folder, or a zip saved by `model.save()`, which needs `env`. It holds pickles, and so does
+    `vecnormalize`, the file of `VecNormalize.save()`: open only what you trust. Episode k starts from the environment's
+    seed `seed` + k, for agent and explorer alike. `fps` is in environment steps per second, by default the
+    environment's own; `width` is in pixels. `progress` is called with a label and the share done, 0 to 1.
     """
     whole("episodes", episodes, 1)
     whole("seed", seed, 0)
@@ -100,7 +88,7 @@ def watch(
 
 
 class Cast:
-    """One player on a stage of its own."""
+    """An agent or an explorer that plays in an environment of its own."""
 
     def __init__(
         self,
@@ -127,8 +115,7 @@ class Cast:
         if self.ended:
             return
         action = self._choose(self.observation)
-        sent = action.item() if np.ndim(action) == 0 and isinstance(action, (np.generic, np.ndarray)) else action
-        following, reward, terminated, truncated, _ = self.env.step(sent)
+        following, reward, terminated, truncated, _ = self.env.step(plain_action(action))
         if self._learner is not None:
             self._learner.observe(single(self.observation, action, reward, following, terminated, truncated))
         self.observation = following
@@ -180,16 +167,9 @@ def render_mode(found: Task) -> str:
     raise invalid("env", rule, found.name, "Give the environment such a render mode.")
 
 
-@contextlib.contextmanager
-def headless() -> Iterator[None]:
+def headless() -> AbstractContextManager[None]:
     """No window and no sound device of pygame, here only."""
-    before = dict(os.environ)
-    os.environ |= {"SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy"}
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
+    return environment_variables({"SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy"})
 
 
 def _rendered(env: gym.Env[Any, Any]) -> Any:
@@ -248,11 +228,8 @@ def find_task(file: Path, env: str | Task | None) -> Task:
         raise invalid("env", rule, None, "Pass for example --env MountainCar-v0 (in Python: env=).") from None
     except (OSError, ValueError, KeyError, TypeError) as fault:
         raise StateError(f"model: {config} is damaged ({fault!r}). Name the environment with --env.") from fault
-    scaled = dict(settings.get("settings") or {}).get("normalize") and not file.with_name(NORMALIZATION).is_file()
-    if scaled:
-        raise StateError(
-            f"model: {file} saw scaled observations in training, and {NORMALIZATION} is missing beside it."
-        )
+    if dict(settings.get("settings") or {}).get("normalize") and not file.with_name(NORMALIZATION).is_file():
+        raise StateError(f"model: {file} saw scaled observations, and {NORMALIZATION} is missing beside it.")
     if not found.package and found.env_id not in gym.registry:
         rule = f"{config} names {found.env_id}, which no imported package registers"
         raise invalid("env", rule, found.name, f'Pass --env "package:{found.env_id}" with the package that does.')

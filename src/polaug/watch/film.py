@@ -10,7 +10,6 @@ import functools
 import io
 import math
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -113,7 +112,7 @@ class Mp4:
         self._writer: Any = None
 
     def add(self, draw: Callable[[], Image.Image], *, hold: float = 0.0) -> None:
-        """As Gif's."""
+        """See `Gif`."""
         if hold or self._count % self._stride == 0:
             image = draw()
             if self._writer is None:
@@ -133,15 +132,14 @@ class Mp4:
         self._writer.send(None)
 
     def finish(self) -> None:
-        """As Gif's."""
+        """See `Gif`."""
         if self._writer is not None:
             self._writer.close()
-            with self._temporary.open("rb") as film:
-                safe_write(self._path, lambda file: shutil.copyfileobj(film, file))
+            safe_write(self._path, self._temporary.read_bytes())
             self._folder.cleanup()
 
     def abandon(self) -> None:
-        """As Gif's."""
+        """See `Gif`."""
         if self._writer is not None:
             self._writer.close()
             self._folder.cleanup()

@@ -64,9 +64,9 @@ class Chart {
 
   draw() {
     if (!this.stale) return;
+    this.stale = false;
     const made = this.build();
     if (!made) return;
-    this.stale = false;
     this.box.classList.remove("waiting");
     Plotly.react(this.box, made.traces, made.layout, {
       displaylogo: false,
@@ -85,18 +85,17 @@ class Chart {
 
 /* Charts out of sight, one at a time and only while the page is idle. */
 const idle = window.requestIdleCallback || ((work) => setTimeout(work, 200));
-const rest = { open: false /* until maps are unpacked */, queue: null };
+let drawing = true; /* until what is in sight is drawn */
 function drawRest() {
-  if (!rest.open || rest.queue) return;
-  rest.queue = [...charts];
-  const next = () => {
-    const chart = rest.queue.find((each) => each.stale && each.box.offsetParent);
-    rest.queue = chart && rest.queue.slice(rest.queue.indexOf(chart) + 1);
+  if (drawing) return;
+  drawing = true;
+  idle(() => {
+    drawing = false;
+    const chart = charts.find((each) => each.stale && each.box.offsetParent);
     if (!chart) return;
     chart.draw();
-    idle(next);
-  };
-  idle(next);
+    drawRest();
+  });
 }
 
 /* Resolved once it is known what is in sight, and that is drawn. */

@@ -7,39 +7,6 @@ const MAPS = {
   uncertainty: "Viridis",
 }; /* and their colours */
 
-async function inflated(text) {
-  const raw = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-  const stream = new Blob([raw]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Response(stream).arrayBuffer();
-}
-
-/* A layer as snapshots of rows of numbers; null where nothing is known. */
-async function unpacked(layer, cells) {
-  const buffer = await inflated(layer.data);
-  const counts = layer.kind === "counts";
-  const flat = counts ? new Uint32Array(buffer) : new Uint8Array(buffer);
-  const scale = (layer.high - layer.low) / 254;
-  const known = (level) => (layer.kind === "indices" ? level - 1 : layer.low + (level - 1) * scale);
-  const value = (level) => (counts ? level || null : level ? known(level) : null);
-  const snapshots = [];
-  for (let at = 0; at < flat.length; at += cells * cells) {
-    const rows = [];
-    for (let row = 0; row < cells; row += 1)
-      rows.push(Array.from(flat.subarray(at + row * cells, at + (row + 1) * cells), value));
-    snapshots.push(rows);
-  }
-  return snapshots;
-}
-
-const unpackedOnce = (heat) =>
-  (heat.unpacking =
-    heat.unpacking ||
-    Promise.all(
-      Object.entries(heat.layers).map(async ([kind, layer]) => [kind, await unpacked(layer, heat.cells)]),
-    ).then((layers) => {
-      heat.maps = Object.fromEntries(layers);
-    }));
-
 /* One colour for each of a few actions, without shades between them. */
 function actionColours(actions) {
   if (actions > report.colours.length) return MAPS.choice;
@@ -101,31 +68,22 @@ class HeatSection {
     if (rank) rank.textContent = rankWords(heat);
     if (heat) {
       this.slider.max = heat.steps.length - 1;
-      this.move(heat.steps.length - 1, true);
-      this.load();
+      this.move(heat.steps.length - 1);
     }
     for (const part of Object.values(this.parts)) part.refresh();
   }
 
-  /* Layers are unpacked once, and without making the page wait. */
-  load() {
-    return unpackedOnce(this.heat).then(() => {
-      for (const kind of Object.keys(MAPS)) if (this.parts[kind]) this.parts[kind].refresh();
-    });
-  }
-
-  move(at, silent = false) {
+  move(at) {
     this.at = at;
     this.slider.value = at;
     const words = `after ${number(this.heat.steps[at])} steps`;
     this.slider.setAttribute("aria-valuetext", words);
     this.out.textContent = words;
-    if (silent || !this.heat.maps) return;
-    for (const kind of Object.keys(MAPS)) {
+    for (const kind of Object.keys(this.heat.layers)) {
       const part = this.parts[kind];
-      if (part && this.heat.maps[kind] && !part.stale)
-        Plotly.restyle(part.box, { z: [this.cells(kind)], customdata: [this.heat.maps[kind][at]] });
-      else if (part) part.refresh();
+      if (part.stale || !part.box.data) continue;
+      const customdata = this.heat.layers[kind].cells[at];
+      Plotly.restyle(part.box, { z: [cellsOf(kind, customdata)], customdata: [customdata] });
     }
   }
 
@@ -140,34 +98,29 @@ class HeatSection {
     this.timer = null;
     if (this.play) this.play.textContent = "Play";
   }
-
-  cells(kind) {
-    return cellsOf(this.heat, kind, this.at);
-  }
 }
 
 /* What is drawn of a layer: of visits their logarithm. */
-function cellsOf(heat, kind, at) {
-  const rows = heat.maps[kind][at];
-  return kind === "visits" ? rows.map((row) => row.map((count) => (count ? Math.log10(count) : null))) : rows;
-}
+const cellsOf = (kind, rows) =>
+  kind === "visits" ? rows.map((row) => row.map((count) => (count ? Math.log10(count) : null))) : rows;
 
 /* One layer of a run's maps after snapshot `at`. */
 function mapChart(heat, kind, at) {
-  if (!heat || !heat.maps || !heat.maps[kind]) return null;
-  const layer = heat.layers[kind];
+  const layer = heat && heat.layers[kind];
+  if (!layer) return null;
   const colours = MAPS[kind];
   const log = kind === "visits";
   const action = kind === "choice";
-  const few = action && layer.high < report.colours.length;
-  const top = log ? Math.max(1, Math.log10(layer.high)) : layer.to;
+  const actions = layer.to + 0.5;
+  const few = action && actions <= report.colours.length;
+  const top = log ? Math.max(1, Math.log10(layer.to)) : layer.to;
   const decades = [0, 1, 2, 3, 4, 5, 6].filter((power) => power <= top);
   const centres = ([low, high]) =>
-    Array.from({ length: heat.cells }, (_, k) => low + ((k + 0.5) * (high - low)) / heat.cells);
+    Array.from({ length: heat.size }, (_, k) => low + ((k + 0.5) * (high - low)) / heat.size);
   const trace = {
     type: "heatmap",
-    z: cellsOf(heat, kind, at),
-    customdata: heat.maps[kind][at],
+    z: cellsOf(kind, layer.cells[at]),
+    customdata: layer.cells[at],
     x: centres(heat.x),
     y: centres(heat.y),
     zmin: log ? 0 : layer.from,
@@ -178,7 +131,7 @@ function mapChart(heat, kind, at) {
           [1, variable("--deep")],
         ]
       : action
-        ? actionColours(layer.high + 1)
+        ? actionColours(actions)
         : colours,
     hoverongaps: false,
     hovertemplate: `${action ? "action " : ""}%{customdata:.4~g} ${log ? "steps" : ""}<br>at (%{x:.3~g}, %{y:.3~g})<extra></extra>`,
@@ -189,7 +142,7 @@ function mapChart(heat, kind, at) {
       lenmode: "fraction",
       tickfont: { size: 11, color: variable("--soft") },
       ...(log ? { tickvals: decades, ticktext: decades.map((power) => number(10 ** power)) } : { nticks: 5 }),
-      ...(few ? { tickvals: Array.from({ length: layer.high + 1 }, (_, k) => k) } : {}),
+      ...(few ? { tickvals: Array.from({ length: actions }, (_, k) => k) } : {}),
     },
   };
   const nticks = chosen.paper ? 3 : 5;

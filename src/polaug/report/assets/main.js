@@ -55,22 +55,7 @@ const csv = (rows) =>
 const FILES = {
   "report.json": () => ["application/json", document.getElementById("data").textContent],
   "curves.csv": () => {
-    const rows = [
-      [
-        "task",
-        "method",
-        "curve",
-        "axis",
-        "x",
-        "mean",
-        "mean_minus_std",
-        "mean_plus_std",
-        "iqm",
-        "iqm_low",
-        "iqm_high",
-        "guide_share",
-      ],
-    ];
+    const rows = ["task,method,curve,axis,x,mean,mean_minus_std,mean_plus_std,iqm,iqm_low,iqm_high,guide_share".split(",")];
     for (const task of report.tasks)
       for (const method of task.methods)
         for (const [kind, axes] of Object.entries(task.curves[method] || {}))
@@ -146,25 +131,10 @@ for (const frame of document.querySelectorAll(".scroll")) {
   resized.observe(frame);
 }
 
-/* Maps that nobody has looked at yet are unpacked when there is nothing else to do, so that they can be printed; then
-   the other charts are drawn. */
-window.polaugReport = {
-  report,
-  chosen,
-  charts,
-  heats,
-  unpacked: new Promise((done) => {
-    const left = [...heats];
-    const next = () =>
-      left.length
-        ? Promise.resolve(left.shift())
-            .then((heat) => heat.heat && heat.load())
-            .then(() => idle(next))
-        : done(charts.filter((chart) => !chart.stale).length); /* how many were drawn by then */
-    (charts.length ? seen : Promise.resolve()).then(() => idle(next));
-  }),
-};
-window.polaugReport.unpacked.then(() => {
-  rest.open = true;
+/* How many charts were drawn at once; the others are drawn as soon as there is nothing else to do. */
+const first = (charts.length ? seen : Promise.resolve()).then(() => charts.filter((chart) => !chart.stale).length);
+first.then(() => {
+  drawing = false;
   drawRest();
 });
+window.polaugReport = { report, chosen, charts, heats, first };

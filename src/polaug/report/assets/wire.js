@@ -17,38 +17,28 @@ const refreshAll = () => {
   for (const details of document.querySelectorAll("details[data-table][open]"))
     details.dispatchEvent(new Event("toggle"));
 };
-for (const input of document.querySelectorAll(".controls input[type=radio]")) {
+for (const input of document.querySelectorAll(".controls input")) {
+  const take = () => {
+    chosen[input.name] = input.type === "checkbox" ? input.checked : input.value;
+  };
   input.addEventListener("change", () => {
-    chosen[input.name] = input.value;
+    take();
     refreshAll();
   });
-  if (input.checked) chosen[input.name] = input.value; /* a reloaded page keeps its switches */
-}
-
-const every = document.querySelector("input[name=seeds]");
-if (every) {
-  const follow = () => {
-    chosen.seeds = every.checked;
-    refreshAll();
-  };
-  every.addEventListener("change", follow);
-  if (every.checked) follow();
+  if (input.checked) take(); /* a reloaded page keeps its switches */
 }
 
 /* Light or dark as the system says, until the reader says otherwise. */
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const theme = document.querySelector(".theme");
 const isDark = () => (document.documentElement.dataset.theme || (dark.matches ? "dark" : "light")) === "dark";
-const nameTheme = () => {
+const repaint = () => {
   theme.textContent = isDark() ? "Light page" : "Dark page";
+  refreshAll();
 };
 theme.addEventListener("click", () => {
   document.documentElement.dataset.theme = isDark() ? "light" : "dark";
-  nameTheme();
-  refreshAll();
+  repaint();
 });
-dark.addEventListener("change", () => {
-  nameTheme();
-  refreshAll();
-});
-nameTheme();
+dark.addEventListener("change", repaint);
+repaint();

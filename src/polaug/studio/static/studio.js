@@ -14,7 +14,7 @@ let listed = [];
 let shape = "";
 let tag = "";
 let dots = {}; /* which snapshot each run's maps show, where the reader has moved back */
-rest.open = true;
+drawing = false;
 
 /* What of the logged scalars is drawn: a pattern for the name, what it is called, and how it is read. */
 const SCALARS = {
@@ -151,7 +151,6 @@ function rebuild() {
     Plotly.purge(chart.box);
   }
   charts.length = 0;
-  rest.queue = null;
   const others = report.runs.filter((card) => taskOf(card) < 0).map(runCard);
   const waiting = others.length ? [element("section", { class: "task" }, element("div", { class: "run-cards" }, ...others))] : [];
   board.replaceChildren(...report.tasks.map(taskSection), ...waiting);
@@ -258,8 +257,6 @@ async function lookAtBoard() {
   if (answer.status === 304) return;
   tag = answer.headers.get("ETag") || "";
   report = await answer.json();
-  const heats_ = report.tasks.flatMap((task) => Object.values(task.heat));
-  await Promise.all(heats_.map(unpackedOnce));
   const made = JSON.stringify([
     report.tasks.map((task) => [task.name, task.explored, Object.values(task.curves).map(Object.keys)]),
     report.runs.map((card) => [card.id, card.label, Object.keys(card.scalars || {}), Object.keys((card.label && heatOf(card) || { layers: {} }).layers)]),

@@ -45,7 +45,7 @@ def runs(tmp_path):
 )
 def test_a_run_folder_keeps_files_of_others(tmp_path, name, content):
     (tmp_path / name).write_text(content)
-    with pytest.raises(StateError, match=rf"{name} is no file of polaug's.* Move it away"):
+    with pytest.raises(StateError, match=rf"{name} was not written by polaug.* Move it away"):
         RunFolder(tmp_path, SETTINGS)
     assert (tmp_path / name).read_text() == content
     assert [path.name for path in tmp_path.iterdir()] == [name]
@@ -56,7 +56,7 @@ def test_so_does_one_with_a_run_of_ours_under_way(tmp_path, name):
     with RunFolder(tmp_path, SETTINGS):
         pass
     (tmp_path / name).write_text("my own\n")
-    with pytest.raises(StateError, match=f"{name} is no file of polaug's"):
+    with pytest.raises(StateError, match=f"{name} was not written by polaug"):
         RunFolder(tmp_path, SETTINGS)
     assert (tmp_path / name).read_text() == "my own\n"
 
@@ -75,7 +75,7 @@ def test_what_a_killed_run_left_is_started_anew(tmp_path, content):
 
 def test_the_report_of_somebody_else_is_kept(runs, capsys):
     (runs / "report.html").write_text("<html>mine</html>")
-    with pytest.raises(StateError, match=r"report\.html is no file of polaug's.*Move it away"):
+    with pytest.raises(StateError, match=r"report\.html was not written by polaug.*Move it away"):
         write_report(runs, figures=True)
     assert cli.main(["report", str(runs)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
@@ -91,7 +91,7 @@ def test_an_export_keeps_files_of_others(runs, tmp_path, name):
     formats = ("csv", "parquet", "json")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / name).write_text('{"rows": "mine"}')
-    with pytest.raises(StateError, match=f"{name} is no file of polaug's"):
+    with pytest.raises(StateError, match=f"{name} was not written by polaug"):
         export(runs, tmp_path / "out", formats)
     assert [path.name for path in (tmp_path / "out").iterdir()] == [name]  # and nothing was written before it
     assert (tmp_path / "out" / name).read_text() == '{"rows": "mine"}'
@@ -120,7 +120,7 @@ def test_the_papers_figures_keep_files_of_others(runs, quick_tables, name, write
     (runs / "figures").mkdir()
     write(runs / "figures" / name)
     before = (runs / "figures" / name).read_bytes()
-    with pytest.raises(StateError, match=f"{name} is no file of polaug's"):
+    with pytest.raises(StateError, match=f"{name} was not written by polaug"):
         figures(runs)
     assert {path.name: path.read_bytes() for path in (runs / "figures").iterdir()} == {name: before}
 
@@ -139,7 +139,7 @@ def test_figures_of_ours_are_marked_and_drawn_again(runs, quick_tables):
 def test_a_reports_figures_keep_files_of_others(runs, name):
     (runs / "figures").mkdir()
     (runs / "figures" / name).write_text("mine")
-    with pytest.raises(StateError, match=f"{name} is no file of polaug's"):
+    with pytest.raises(StateError, match=f"{name} was not written by polaug"):
         write_report(runs, figures=True)
     assert [path.name for path in (runs / "figures").iterdir()] == [name]
     assert not (runs / "report.html").exists()
@@ -177,5 +177,5 @@ def test_a_state_of_another_program_is_kept(runs, quick_tables):
     (runs / "figures").mkdir()
     with zipfile.ZipFile(runs / "figures" / "figure_1.npz", "w") as archive:
         archive.writestr("mine.txt", "text")
-    with pytest.raises(StateError, match=r"figure_1\.npz is no file of polaug's"):
+    with pytest.raises(StateError, match=r"figure_1\.npz was not written by polaug"):
         figures(runs)

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from polaug.cli.options import Machines
-from polaug.cli.progress import Shown, clock, show_study
+from polaug.cli.progress import ProgressDisplay, duration, show_study
 from polaug.errors import PolaugError
 from polaug.study.pool import Event
 from polaug.study.results import Run, read_run
@@ -32,7 +32,7 @@ def run_and_tell(study: Study, out: Path, machines: Machines) -> int:
     for task, method, why in study.skipped:
         print(_skip(task, method, why), file=sys.stderr)
     plan = _plan(study, out, machines)
-    with Shown() as shown:
+    with ProgressDisplay() as shown:
 
         def progress(board: Board, event: Event | None) -> None:
             nonlocal plan
@@ -52,7 +52,7 @@ def run_and_tell(study: Study, out: Path, machines: Machines) -> int:
         many = f"{len(outcome.failures)} of {len(study.cells())} runs failed"
         print(f"polaug: {many}; the same command repeats them.", file=sys.stderr, flush=True)
     if runs:
-        _tell(runs, outcome)
+        _print_summary(runs, outcome)
     return 0 if outcome.ok else 1
 
 
@@ -96,7 +96,7 @@ def _plan(study: Study, out: Path, machines: Machines) -> str:
     return f"{counted(runs, 'run')} ({product}) of at least {' and '.join(lengths)}, {who}; results: {out}"
 
 
-def _tell(runs: list[Run], outcome: StudyOutcome) -> None:
+def _print_summary(runs: list[Run], outcome: StudyOutcome) -> None:
     """Print the table and the report's path, or why there is none."""
     from polaug.report import write_report
 
@@ -104,7 +104,7 @@ def _tell(runs: list[Run], outcome: StudyOutcome) -> None:
         print(table(headline(runs)), end="\n\n")
     steps = sum(int(run.done.get("steps", 0)) for run in runs)
     before = f" ({len(outcome.reused)} from before)" if outcome.reused else ""
-    many, took = counted(len(runs), "run"), clock(outcome.seconds)
+    many, took = counted(len(runs), "run"), duration(outcome.seconds)
     print(f"{many}{before}, {counted(steps, 'environment step')}, all of them counted, in {took}")
     try:
         print(f"report: {write_report(outcome.out)}")
