@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from polaug.errors import InvalidInputError, StateError, invalid, shown, unknown
 
 MAX_SIZE = 4096
-"""Default maximum number of features of a map: solvers hold size × size matrices."""
+"""Maximum number of features of a map: solvers hold size × size matrices."""
 
 MAX_ROWS = 1 << 20
 """Maximum number of rows that a hashed map enumerates: a larger X would not fit into memory."""
@@ -82,10 +82,10 @@ def per_dimension(parameter: str, value: Any, dimensions: int) -> NDArray[np.flo
     return np.broadcast_to(values, (dimensions,)).copy()
 
 
-def size_limit(what: str, size: int, max_size: int, remedy: str) -> int:
-    """`size` if it is at most `max_size`; called before anything of that size is built."""
-    if size > max_size:
-        raise invalid("max_size", f"{what} may have at most {max_size} features", size, remedy)
+def size_limit(what: str, size: int, remedy: str, most: int = MAX_SIZE) -> int:
+    """`size` if it is at most `most`; called before anything of that size is built."""
+    if size > most:
+        raise invalid("features", f"{what} may have at most {most}", size, remedy)
     return size
 
 

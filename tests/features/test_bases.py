@@ -1,4 +1,4 @@
-"""Fourier, random Fourier and polynomial bases against slow references and the kernel they stand for."""
+"""Fourier and random Fourier bases against slow references and the kernel they stand for."""
 
 from __future__ import annotations
 
@@ -24,17 +24,6 @@ def test_fourier_equals_the_definition(d, order, coupling, seed):
     assert {tuple(c) for c in features.coefficients.tolist()} == set(expected)
     columns = np.stack([expected[tuple(c)] for c in features.coefficients.tolist()], axis=1)
     np.testing.assert_allclose(features(states * 4 - 2), columns, atol=1e-12)
-
-
-@settings(max_examples=25, deadline=None)
-@given(d=st.integers(1, 4), degree=st.integers(1, 4), coupling=st.integers(1, 4), seed=st.integers(0, 99))
-def test_polynomial_equals_the_definition(d, degree, coupling, seed):
-    features = state_features("polynomial", spaces.Box(-2, 2, (d,), np.float64), degree=degree, coupling=coupling)
-    z = np.random.default_rng(seed).uniform(-1, 1, (3, d))
-    expected = reference.monomials(z, degree, coupling)
-    powers = [tuple(p) for p in features.powers.tolist()]
-    assert sorted(powers) == sorted(expected)
-    np.testing.assert_allclose(features(z * 2), np.stack([expected[p] for p in powers], axis=1), atol=1e-12)
 
 
 def test_permuting_dimensions_permutes_the_fourier_features():
@@ -66,8 +55,6 @@ def test_too_large_a_basis_is_refused_before_it_is_built():
     start = time.perf_counter()
     with pytest.raises(InvalidInputError, match=r"Fourier basis of order 9.*Lower order or coupling"):
         state_features("fourier", space, order=9, coupling=10)
-    with pytest.raises(InvalidInputError, match="Lower degree or coupling"):
-        state_features("polynomial", space, degree=9, coupling=9)
     with pytest.raises(InvalidInputError, match="Lower frequencies"):
         state_features("random_fourier", space, frequencies=100_000)
     assert time.perf_counter() - start < 1
@@ -98,9 +85,7 @@ def test_random_fourier_groups_have_norm_one_and_terms_can_be_left_out():
         state_features("random_fourier", space, length_scale=(0.5, -1))
 
 
-@pytest.mark.parametrize(
-    ("name", "options"), [("fourier", {"order": 3}), ("random_fourier", {"frequencies": 20}), ("polynomial", {})]
-)
+@pytest.mark.parametrize(("name", "options"), [("fourier", {"order": 3}), ("random_fourier", {"frequencies": 20})])
 @pytest.mark.parametrize("scale", [(1, 0), (1000, 1e6), (1e-6, 0)])
 def test_a_ridge_regression_on_the_features_is_well_conditioned(name, options, scale):
     features = state_features(name, spaces.Box(-np.inf, np.inf, (3,), np.float64), **options)

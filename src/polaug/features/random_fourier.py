@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from polaug.checks import MAX_SIZE, finite, positive, size_limit, whole
+from polaug.checks import finite, positive, size_limit, whole
 from polaug.errors import invalid
 from polaug.features.scaled import ScaledFeatures
 from polaug.features.spaces import Space
@@ -35,11 +35,8 @@ class RandomFourier(ScaledFeatures):
         constant: float = 0.5,
         linear: float = 0.2,
         bounds: bool = True,
-        clip: float = 3.0,
-        statistics: str = "range",
-        max_size: int = MAX_SIZE,
     ) -> None:
-        super().__init__(space, bounds=bounds, clip=clip, statistics=statistics)
+        super().__init__(space, bounds=bounds)
         d = self._flatten.size
         per_group = whole("frequencies", frequencies, 1)
         scales = list(length_scale) if isinstance(length_scale, (Sequence, np.ndarray)) else [length_scale]
@@ -51,7 +48,6 @@ class RandomFourier(ScaledFeatures):
         self.size = size_limit(
             f"{len(scales)} groups of {per_group} frequencies",
             waves + (self._constant != 0) + d * (self._linear != 0),
-            whole("max_size", max_size, 1),
             "Lower frequencies, or pass fewer length scales.",
         )
         self._waves = waves

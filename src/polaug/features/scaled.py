@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from polaug.checks import loaded
 from polaug.features.scaling import Scaler
 from polaug.features.spaces import Flattener, Space
-
-_PREFIX = "scaler."
+from polaug.state import part, prefixed
 
 
 class ScaledFeatures(ABC):
@@ -26,14 +25,14 @@ class ScaledFeatures(ABC):
     size: int
     _drawn: tuple[str, ...] = ()  # names of the arrays that a seed drew: saved, so that a loaded map is the same
 
-    def __init__(self, space: Space, *, bounds: bool, clip: float, statistics: str) -> None:
+    def __init__(self, space: Space, *, bounds: bool = True, clip: float = 3.0, statistics: str = "range") -> None:
         self._flatten = flatten = Flattener(space)
-        trusted = flatten.bounded & (bool(bounds) | flatten.categorical)
+        trusted = flatten.bounded & (bounds | flatten.categorical)
         self._scaler = Scaler(flatten.low, flatten.high, trusted, flatten.resolution, statistics=statistics, clip=clip)
 
     @abstractmethod
     def _basis(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Features (n, m) of scaled observations z (n, d)."""
+        """Features (n, m) of scaled observations z (n, d), which may be overwritten."""
 
     def __call__(self, observations: Any) -> NDArray[np.float64]:
         """Features (n, m)."""
@@ -45,14 +44,12 @@ class ScaledFeatures(ABC):
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """The scale, and what was drawn at random."""
-        state = {_PREFIX + key: array for key, array in self._scaler.state_dict().items()}
+        state = prefixed("scaler", self._scaler.state_dict())
         return state | {name: getattr(self, "_" + name).copy() for name in self._drawn}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore a `state_dict`. A StateError changes nothing."""
-        new = loaded(type(self).__name__, state, ScaledFeatures.state_dict(self))
-        self._scaler.load_state_dict(
-            {key.removeprefix(_PREFIX): array for key, array in new.items() if key.startswith(_PREFIX)}
-        )
+        new = loaded(type(self).__name__, state, self.state_dict())
+        self._scaler.load_state_dict(part("scaler", new))
         for name in self._drawn:
             setattr(self, "_" + name, new[name])

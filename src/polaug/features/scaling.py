@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polaug.checks import choice, loaded, positive, whole
-from polaug.errors import StateError, invalid
+from polaug.checks import loaded
+from polaug.errors import StateError
 from polaug.state import LARGEST_COUNT, bounded
 
+_FIRST, _GROWTH = 20, 1.3  # observations before the first refresh, and their growth until the next
 _TOLERANCE = 0.01  # a shift below 1% of the half-width is not worth recomputing every stored feature
 _WIDEST = 1e101  # of a saved scale: observations are at most 1e100
 _SMALLEST = 1e-100  # with observations up to 1e100 a narrower half-width would overflow
@@ -28,8 +29,8 @@ _SMALLEST = 1e-100  # with observations up to 1e100 a narrower half-width would 
 class Scaler:
     """z = (x − centre) / half-width, clipped to ±`clip`; 0 in dimensions that are constant or not yet known.
 
-    The scale is refreshed when `first` observations were seen and then each time their number has grown by
-    `growth`: O(log steps) times. `low` and `high` (d,) are the space's bounds, `trusted` (d,) marks those to use,
+    The scale is refreshed after 20 observations and then each time their number has grown by 30%: O(log steps) times.
+    `low` and `high` (d,) are the space's bounds, `trusted` (d,) marks those to use,
     `resolution` (d,) is the relative rounding of the observations: a range below it is noise and taken as constant.
     """
 
@@ -42,14 +43,8 @@ class Scaler:
         *,
         statistics: str = "range",
         clip: float = 3.0,
-        first: int = 20,
-        growth: float = 1.3,
     ) -> None:
-        self.statistics = choice("statistics", statistics, ("range", "moments"))
-        self.clip = positive("clip", clip)
-        self.growth = positive("growth", growth)
-        if self.growth <= 1:
-            raise invalid("growth", "must be above 1", growth, "Pass for example growth=1.3.")
+        self.statistics = statistics
         self._adaptive = ~trusted
         self._adapts = bool(self._adaptive.any())
         self._resolution = np.maximum(resolution, 4 * np.finfo(np.float64).eps)
@@ -57,10 +52,10 @@ class Scaler:
         finite_low, finite_high = np.where(trusted, low, 0.0), np.where(trusted, high, 0.0)
         centre = (finite_low + finite_high) / 2
         self._set_scale(centre, self._without_noise(centre, (finite_high - finite_low) / 2))
-        self._ceiling = np.full((1, len(centre)), self.clip)
+        self._ceiling = np.full((1, len(centre)), clip)
         self._floor = -self._ceiling
         self._count = 0
-        self._next_refresh = whole("first", first, 1)
+        self._next_refresh = _FIRST
         # Statistics are of x − origin, the first observation, so that a huge common offset costs no accuracy.
         self._origin = np.zeros_like(self.centre)
         self._running = np.zeros((2, len(self.centre)))  # minimum and maximum, or mean and sum of squares
@@ -122,7 +117,7 @@ class Scaler:
         self._origin, self._running, self._count, self._next_refresh = new["origin"], running, count, next_refresh
 
     def _refresh(self) -> bool:
-        self._next_refresh = max(self._count + 1, math.ceil(self._count * self.growth))
+        self._next_refresh = max(self._count + 1, math.ceil(self._count * _GROWTH))
         first, second = self._running
         if self.statistics == "range":
             centre, half_width = self._origin + (first + second) / 2, (second - first) / 2

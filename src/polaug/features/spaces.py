@@ -298,12 +298,6 @@ def action_flattener(space: Space) -> Flattener:
     return flattener
 
 
-def continuous_box(flattener: Flattener) -> Space:
-    """A Box of the columns of `flattener` that are not categories."""
-    kept = ~flattener.categorical
-    return spaces.Box(flattener.low[kept], flattener.high[kept], dtype=np.float64)
-
-
 def unbounded_columns(size: int) -> Columns:
     """The space of `size` unbounded numbers."""
     return Columns(np.full(size, -np.inf), np.full(size, np.inf))
