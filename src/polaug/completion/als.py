@@ -24,7 +24,6 @@ from scipy import linalg
 
 from polaug.checks import non_negative, positive, whole
 from polaug.completion.entries import Entries, FloatArray, Omega
-from polaug.completion.rank import check_rank
 from polaug.completion.subspace import orthonormal
 from polaug.errors import StateError
 from polaug.streams import stream
@@ -95,8 +94,6 @@ class Als:
 
     def __init__(self, options: AlsOptions, m: int, n: int) -> None:
         self.options = options
-        if options.rank is not None:
-            check_rank(options.rank, m, n)
         self._m, self._n = m, n
         self._omega = Omega(m, n)
         self.U: FloatArray | None = None
@@ -117,10 +114,6 @@ class Als:
         if self.U is not None:
             return int(self.U.shape[1])
         return self.options.rank or 1
-
-    def knows(self, X: FloatArray, Y: FloatArray) -> bool:
-        """True: nothing but the observed rows is used."""
-        return True
 
     def update(self, X: FloatArray, Y: FloatArray, entries: Entries) -> None:
         """Add or revise entries, then alternate, from the previous factors if there are any."""

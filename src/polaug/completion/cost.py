@@ -51,10 +51,7 @@ def cost(
     for name, factor, size in (("U", u, x_all.shape[1]), ("V", v, y_all.shape[1])):
         if factor.ndim != 2 or factor.shape[0] != size:
             raise invalid(
-                name,
-                f"must have one row for each of the {size} features",
-                factor,
-                "Pass the model's factors().",
+                name, f"must have one row for each of the {size} features", factor, "Pass the model's factors()."
             )
     entries = read_entries(x_all, y_all, rows, columns, values, counts)
     predicted = np.einsum("kr,kr->k", entries.x @ u, entries.y @ v)

@@ -27,7 +27,6 @@ from scipy import linalg
 
 from polaug.checks import positive, whole
 from polaug.completion.entries import Entries, FloatArray
-from polaug.completion.rank import check_rank
 from polaug.completion.rank_one import add_entry, refine, revise_entry, times
 from polaug.errors import StateError, invalid
 
@@ -54,10 +53,7 @@ class RecursiveOptions:
         positive("ridge", self.ridge)
         if not (0.0 < self.forgetting <= 1.0):
             raise invalid(
-                "forgetting",
-                "must lie in (0, 1]",
-                self.forgetting,
-                "Pass 1 to keep everything, or say 0.999.",
+                "forgetting", "must lie in (0, 1]", self.forgetting, "Pass 1 to keep everything, or say 0.999."
             )
         if self.noise is not None:
             positive("noise", self.noise)
@@ -73,7 +69,7 @@ class Recursive:
         self.options = options
         self._m, self._n = m, n
         self._full_rank = min(m, n)
-        self.rank = check_rank(options.rank or self._full_rank, m, n)
+        self.rank = options.rank or self._full_rank
         p = m * n
         self.block = max(64, 2 * p)
         self.iterations, self.status = 1, "converged"
@@ -101,10 +97,6 @@ class Recursive:
     def n_entries(self) -> int:
         """|Ω|."""
         return len(self._entries)
-
-    def knows(self, X: FloatArray, Y: FloatArray) -> bool:
-        """True: nothing but the observed rows is used."""
-        return True
 
     def update(self, X: FloatArray, Y: FloatArray, entries: Entries) -> None:
         """Add new entries and revise known ones."""
@@ -165,16 +157,7 @@ class Recursive:
         if self._n_pending == self.block:
             self._refactor()
         held = add_entry(
-            self._P,
-            self._w,
-            self._b,
-            self._h,
-            self._pending[self._n_pending],
-            x,
-            y,
-            value,
-            weight,
-            _ILL_CONDITIONED,
+            self._P, self._w, self._b, self._h, self._pending[self._n_pending], x, y, value, weight, _ILL_CONDITIONED
         )
         self._pending_weights[self._n_pending] = weight
         self._n_pending += 1
