@@ -14,23 +14,27 @@ from polaug.features.spaces import Space
 
 _AUTOMATIC_SIZE = 150  # about what a solver updates at every step without being felt
 _AUTOMATIC_ORDER = 5
+_COUPLING = 2  # dimensions that enter a cosine together
 
 
 class Fourier(ScaledFeatures):
-    """cos(π c·s) for s = (z + 1)/2 in [0, 1]^d and every c in {0..order}^d with at most `coupling` non-zero entries.
+    """cos(π c·s) for s = (z + 1)/2 in [0, 1]^d and every c in {0..order}^d with at most two non-zero entries.
 
-    By default coupling 2 and order 5; without an `order` both are lowered for many dimensions, to about 150 features.
+    By default the order is 5, or lower for many dimensions, and then at most one entry, to have about 150 features.
     States beyond the bounds are clipped to them: a cosine would fold them back onto other states.
     """
 
-    def __init__(self, space: Space, *, order: int | None = None, coupling: int | None = None) -> None:
+    def __init__(self, space: Space, *, order: int | None = None) -> None:
         super().__init__(space, clip=1.0)
         d = self._flatten.size
-        order, coupling = _automatic(d, order, coupling)
+        coupling = _COUPLING
+        if order is None:
+            choices = ((order, coupling) for coupling in (_COUPLING, 1) for order in range(_AUTOMATIC_ORDER, 0, -1))
+            order, coupling = next((each for each in choices if _size(d, *each) <= _AUTOMATIC_SIZE), (1, 1))
         self.size = size_limit(
-            f"the Fourier basis of order {order} and coupling {coupling} over {d} dimensions",
+            f"the Fourier basis of order {whole('order', order, 1)} over {d} dimensions",
             _size(d, order, coupling),
-            "Lower order or coupling, or use random_fourier.",
+            "Lower the order, or use random_fourier.",
         )
         self.coefficients = _multi_indices(d, order, coupling)
         """The vectors c (m, d), the constant first."""
@@ -40,18 +44,6 @@ class Fourier(ScaledFeatures):
         z += 1.0
         angles: NDArray[np.float64] = np.dot(z, self._angles)
         return np.cos(angles, out=angles)
-
-
-def _automatic(dimensions: int, order: int | None, coupling: int | None) -> tuple[int, int]:
-    """Order and coupling as given; a missing order as high as the automatic size allows, giving up coupling last."""
-    most = min(2 if coupling is None else whole("coupling", coupling, 1), dimensions)
-    if order is not None:
-        return whole("order", order, 1), most
-    for fewer in range(most, 0 if coupling is None else most - 1, -1):
-        for lower in range(_AUTOMATIC_ORDER, 0, -1):
-            if _size(dimensions, lower, fewer) <= _AUTOMATIC_SIZE:
-                return lower, fewer
-    return 1, 1 if coupling is None else most
 
 
 def _size(dimensions: int, order: int, coupling: int) -> int:
