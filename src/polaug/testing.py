@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from polaug.errors import InvalidInputError, StateError
 from polaug.explorers import Explorer, Transitions
-from polaug.features.spaces import Space, mapped
+from polaug.features.spaces import Space, mapped, stacked
 from polaug.streams import stream
 
 SPACES: dict[str, tuple[Space, Space]] = {
@@ -61,7 +61,7 @@ class Rollout:
         self.observations = self._sample()
 
     def _sample(self) -> Any:
-        return mapped(_stacked, *(self.space.sample() for _ in range(self.n)))
+        return stacked([self.space.sample() for _ in range(self.n)])
 
     def step(self, actions: Any) -> Transitions:
         """Transitions to random next observations."""
@@ -73,10 +73,6 @@ class Rollout:
         whole = np.asarray(ended.any(axis=0))
         self.observations = mapped(functools.partial(_where, whole), self._sample(), following)
         return transitions
-
-
-def _stacked(*rows: Any) -> NDArray[Any]:
-    return np.stack(rows)
 
 
 def _where(rows: NDArray[np.bool_], first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:

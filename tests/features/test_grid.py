@@ -76,7 +76,7 @@ def test_scaled_centres_are_within_one(mountain_car):
         ({"step": 1e-9}, "at most 1048576 points"),
         ({"step": (0.1, 0.1, 0.1)}, "each of the 2 dimensions"),
         ({"bins": 0}, "bins.*at least 1"),
-        ({"bins": (2, 3, 4)}, "each of 2 dimensions"),
+        ({"bins": (2, 3, 4)}, "each of the 2 dimensions"),
     ],
 )
 def test_bad_options_are_refused(mountain_car, options, rule):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polaug.checks import loaded, per_dimension, whole
+from polaug.checks import loaded, per_dimension, positive, whole
 from polaug.errors import invalid
 from polaug.features.mixed_radix import MixedRadix
 from polaug.features.scaling import Scaler
@@ -53,7 +53,7 @@ class Grid:
         # A cell number is rint((z + 1) · slope + shift) for z in [−1, 1]: points include both ends, bins do not.
         self._points: list[NDArray[np.float64]] | None = None
         if step is not None:
-            self._points = _points(flatten, per_dimension("step", step, d))
+            self._points = _points(flatten, step)
             counts = np.array([len(points) for points in self._points], dtype=np.int64)
             highs = np.array([points[-1] for points in self._points])
             self._slope, self._shift = (counts[None] - 1) / 2, 0.0
@@ -132,10 +132,9 @@ class Grid:
         return table
 
 
-def _points(flatten: Flattener, step: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+def _points(flatten: Flattener, step: float | Sequence[float]) -> list[NDArray[np.float64]]:
     """For each dimension the points low, low + step, … up to the one nearest to high."""
-    if (step <= 0).any():
-        raise invalid("step", "must be above 0", step.tolist(), "Pass step=(0.1, 0.01) or bins=20.")
+    steps = [positive("step", width) for width in per_dimension("step", step, flatten.size)]
     if not flatten.bounded.all():
         at = int(np.argmin(flatten.bounded))
         raise invalid(
@@ -145,7 +144,7 @@ def _points(flatten: Flattener, step: NDArray[np.float64]) -> list[NDArray[np.fl
             "Pass bins= instead: bins follow the observed range.",
         )
     points = []
-    for first, last, width in zip(flatten.low, flatten.high, step, strict=True):
+    for first, last, width in zip(flatten.low, flatten.high, steps, strict=True):
         count = round((last - first) / width) + 1
         if count > _MAX_POINTS:
             raise invalid("step", f"must leave at most {_MAX_POINTS} points in a dimension", width, "Raise step.")
@@ -157,13 +156,10 @@ def _points(flatten: Flattener, step: NDArray[np.float64]) -> list[NDArray[np.fl
 
 def _bins(bins: int | Sequence[int] | None, flatten: Flattener) -> NDArray[np.int64]:
     """Number of cells (d,) in each dimension."""
-    d = flatten.size
     if bins is not None:
-        listed = list(bins) if isinstance(bins, (Sequence, np.ndarray)) else [bins] * d
-        if len(listed) != d:
-            raise invalid("bins", f"must be one number or one for each of {d} dimensions", bins, "Pass bins=10.")
-        return np.array([whole("bins", count, 1, _MAX_POINTS) for count in listed], dtype=np.int64)
-    count = min(_AUTOMATIC_BINS, max(2, int(_AUTOMATIC_ROWS ** (1 / d) + 1e-9)))
+        counts = per_dimension("bins", bins, flatten.size)
+        return np.array([whole("bins", count, 1, _MAX_POINTS) for count in counts], dtype=np.int64)
+    count = min(_AUTOMATIC_BINS, max(2, int(_AUTOMATIC_ROWS ** (1 / flatten.size) + 1e-9)))
     # More cells than categories would leave rows that nothing can reach.
     choices = np.where(flatten.categorical, flatten.high - flatten.low + 1, count)
     return np.minimum(count, choices.astype(np.int64))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from polaug.checks import loaded
 from polaug.errors import StateError
-from polaug.state import LARGEST_COUNT, bounded
+from polaug.state import LARGEST_COUNT
 
 _FIRST, _GROWTH = 20, 1.3  # observations before the first refresh, and their growth until the next
 _TOLERANCE = 0.01  # a shift below 1% of the half-width is not worth recomputing every stored feature
@@ -106,13 +106,12 @@ class Scaler:
         running = new[f"running_{self.statistics}"]
         count, next_refresh = (int(number) for number in new["counts"])
         ordered = running[0] <= running[1] if self.statistics == "range" else running[1] >= 0
-        if (new["half_width"] < 0).any() or not ordered.all() or count < 0 or next_refresh < 1:
-            raise StateError("state: widths and counts of Scaler must not be negative. The state is damaged.")
-        narrow = (new["half_width"] > 0.0) & (new["half_width"] < _SMALLEST)
-        spread = running if self.statistics == "range" else running[0]
-        if narrow.any() or max(count, next_refresh) > LARGEST_COUNT:
+        width, spread = new["half_width"], running if self.statistics == "range" else running[0]
+        sizes = np.abs(np.concatenate([new["centre"], width, new["origin"], spread.ravel()]))
+        counted = 0 <= count <= LARGEST_COUNT and 1 <= next_refresh <= LARGEST_COUNT
+        possible = ((width == 0.0) | (width >= _SMALLEST)).all() and ordered.all() and (sizes <= _WIDEST).all()
+        if not (counted and possible):
             raise StateError("state: widths or counts of Scaler are impossible. The state is damaged.")
-        bounded("scaler", np.concatenate([new["centre"], new["half_width"], new["origin"], spread.ravel()]), _WIDEST)
         self._set_scale(new["centre"], new["half_width"])
         self._origin, self._running, self._count, self._next_refresh = new["origin"], running, count, next_refresh
 

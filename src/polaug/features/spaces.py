@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import gymnasium as gym
@@ -347,6 +347,11 @@ def mapped(function: Callable[..., Any], first: Any, *others: Any) -> Any:
     if isinstance(first, tuple):
         return tuple(mapped(function, *parts) for parts in zip(first, *others, strict=True))
     return function(first, *others)
+
+
+def stacked(observations: Sequence[Any]) -> Any:
+    """A batch of single observations that are nested alike."""
+    return mapped(lambda *rows: np.stack(rows), *observations)
 
 
 def unsupported(space: Space, role: str) -> UnsupportedSpaceError:

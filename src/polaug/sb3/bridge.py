@@ -16,6 +16,7 @@ from polaug.coach import Coach, Episode
 from polaug.config import Augmentation
 from polaug.errors import PolaugError, StateError
 from polaug.explorers import Explorer, Transitions
+from polaug.features.spaces import mapped
 from polaug.sb3.averaged import Averaged
 from polaug.sb3.hindsight import Hindsight, uses_hindsight
 from polaug.sb3.pupils import family_of, pupil_of, value_parameters
@@ -136,7 +137,7 @@ class Bridge:
         rewards = np.asarray(step["rewards"] if normalizer is None else normalizer.get_original_reward(), dtype=float)
         truncated = np.zeros(len(dones), np.bool_)
         if True in dones.tolist():
-            following = _copied(following)
+            following = mapped(np.array, following)
             for env in np.flatnonzero(dones).tolist():
                 truncated[env] = bool(infos[env].get("TimeLimit.truncated", False))
                 last = infos[env].get("terminal_observation") if normalizer is None else self.endings.get(env)
@@ -243,12 +244,6 @@ class Bridge:
         if self.coach.steps == before:
             raise PolaugError("augmentation: the coach saw no step of this training, so the agent trained without it. "
                               "Report the agent's class, or pass augmentation=None.")  # fmt: skip
-
-
-def _copied(observations: Any) -> Any:
-    if isinstance(observations, dict):
-        return {key: np.array(column) for key, column in observations.items()}
-    return np.array(observations)
 
 
 def _put(observations: Any, env: int, last: Any) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polaug.checks import whole
+from polaug.checks import per_dimension, whole
 from polaug.errors import invalid
 from polaug.features.masks import Legal, read_masks
 from polaug.features.mixed_radix import MixedRadix
@@ -151,10 +151,7 @@ def _box_actions(flatten: Flattener, bins: int | Sequence[int] | None) -> tuple[
         u = _star(d)
     else:
         wanted = _AUTOMATIC_BINS[d] if bins is None else bins
-        listed = list(wanted) if isinstance(wanted, (Sequence, np.ndarray)) else [wanted] * d
-        if len(listed) != d:
-            raise invalid("bins", f"must be one number or one for each of {d} dimensions", bins, "Pass bins=5.")
-        counts = np.array([whole("bins", count, 1) for count in listed], dtype=np.int64)
+        counts = np.array([whole("bins", count, 1) for count in per_dimension("bins", wanted, d)], dtype=np.int64)
         counts[flatten.low == flatten.high] = 1
         # Checked before the product is built; rounding to whole numbers below can only shorten it.
         _limit(
