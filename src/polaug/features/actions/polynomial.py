@@ -3,75 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polaug.checks import whole
 from polaug.features.actions.base import MAX_GRID_DIMENSIONS, ActionFeatures
 from polaug.features.spaces import Space
 
 
 class PolynomialActions(ActionFeatures):
-    """All monomials of u up to `degree`: (1, u, u²) for one dimension. Neighbouring actions share what they learn.
+    """1, u and the products of two: (1, u, u²) for one dimension. Neighbouring actions share what they learn.
 
-    Two dimensions may enter a product together, and beyond four dimensions only one: there the listed
-    actions are too few to tell more. A power that the values of a dimension can't tell from a lower one (u² when u
-    is only ±1) is left out.
+    Beyond four dimensions only squares are left of the products: there the listed actions are too few to tell more.
+    A power that the values of a dimension can't tell from a lower one (u² when u is only ±1) is left out.
     """
 
-    def __init__(self, space: Space, *, degree: int = 2, bins: int | Sequence[int] | None = None) -> None:
+    def __init__(self, space: Space, *, bins: int | Sequence[int] | None = None) -> None:
         super().__init__(space, bins)
-        d = self.u.shape[1]
-        self._monomials = Monomials(whole("degree", degree, 1), 2 if d <= MAX_GRID_DIMENSIONS else 1, self._counts - 1)
+        several, many = self._counts > 1, self._counts > 2
+        mixed = len(several) <= MAX_GRID_DIMENSIONS
+        self._varied = np.flatnonzero(several)
+        pairs = [
+            (a, b) for a, b in combinations_with_replacement(self._varied.tolist(), 2) if (many[a] if a == b else mixed)
+        ]
+        self._pairs = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
         self._describe(self._monomials(self.u))
 
     def describe(self, actions: Any, indices: NDArray[np.int64]) -> NDArray[np.float64]:
         """Features (k, n) of actions whose columns are `indices`: exact ones if not all actions are listed."""
         if not (self._continuous or self._sampled):
             return super().describe(actions, indices)
-        features: NDArray[np.float64] = self._monomials(self._places(actions))
-        return features
+        return self._monomials(self._places(actions))
 
-
-class Monomials:
-    """All monomials of u (n, d) up to `degree`, the constant first, ordered by degree.
-
-    At most `coupling` variables enter a product together, each with a power of at most `highest` (d,). Every monomial
-    is one of the degree before times one variable, so that a batch takes one multiplication for each degree.
-    """
-
-    def __init__(self, degree: int, coupling: int, highest: NDArray[np.int64]) -> None:
-        dimensions = len(highest)
-        level = [(0,) * dimensions]
-        self._size = 1
-        self._steps: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
-        for _ in range(degree):
-            grown: list[tuple[int, ...]] = []
-            parents, variables = [], []
-            for parent, power in enumerate(level):
-                # Only variables from the last active one on: every product is then built exactly once.
-                last = max((v for v in range(dimensions) if power[v]), default=0)
-                for variable in range(last, dimensions):
-                    child = (*power[:variable], power[variable] + 1, *power[variable + 1 :])
-                    if child[variable] <= highest[variable] and sum(e > 0 for e in child) <= coupling:
-                        grown.append(child)
-                        parents.append(parent)
-                        variables.append(variable)
-            if not grown:
-                break
-            self._steps.append((np.array(parents), np.array(variables)))
-            level = grown
-            self._size += len(grown)
-
-    def __call__(self, u: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Monomials (n, size)."""
-        values = np.empty((len(u), self._size))
-        values[:, 0] = 1.0
-        level, end = values[:, :1], 1
-        for parents, variables in self._steps:
-            start, end = end, end + len(parents)
-            np.multiply(level[:, parents], u[:, variables], out=values[:, start:end])
-            level = values[:, start:end]
-        return values
+    def _monomials(self, u: NDArray[np.float64]) -> NDArray[np.float64]:
+        first, second = self._pairs
+        products = u[:, first] * u[:, second]
+        return np.concatenate([np.ones((len(u), 1)), u[:, self._varied], products], axis=1)
