@@ -100,18 +100,11 @@ class _Leaf:
             self.categorical, self.resolution = space.categorical, space.resolution
         elif _is_encoded(space) and not role.startswith("actions"):
             self._encoder = Encoder(self.shape, self.low, self.high)
-            self._clear(self._encoder.size)
+            codes = unbounded_columns(self._encoder.size)
+            self.low, self.high, self.categorical = codes.low, codes.high, codes.categorical
+            self.resolution = np.full(self.low.size, np.finfo(np.float32).eps)
         self.size = self.low.size
-
-    @property
-    def encoded(self) -> bool:
-        """Whether an encoder makes the columns."""
-        return self._encoder is not None
-
-    def _clear(self, size: int) -> None:
-        """The columns are `size` numbers without bounds."""
-        self.low, self.high = np.full(size, -np.inf), np.full(size, np.inf)
-        self.categorical, self.resolution = np.zeros(size, dtype=np.bool_), np.full(size, np.finfo(np.float32).eps)
+        self.encoded = self._encoder is not None
 
     def read(self, values: Any, first_column: int) -> NDArray[np.float64]:
         """Checked values (n, size)."""
@@ -167,7 +160,7 @@ class _TextLeaf:
     def __init__(self, role: str) -> None:
         self.role = role
         self.shape, self.dtype, self.size = (), np.dtype(np.int64), 1
-        self.low, self.high = np.zeros(1), np.full(1, float(_LARGEST_CODE))
+        self.low, self.high, self.encoded = np.zeros(1), np.full(1, float(_LARGEST_CODE)), False
         self.categorical, self.resolution = np.ones(1, dtype=np.bool_), np.zeros(1)
 
     def read(self, values: Any, first_column: int) -> NDArray[np.float64]:
@@ -182,8 +175,9 @@ class _TextLeaf:
 class Flattener:
     """Batches of a space as float64 arrays (n, d), and back.
 
-    `low`, `high` (d,): the space's bounds, possibly infinite. `categorical` (d,): whether a column is a choice.
-    `resolution` (d,): the relative spacing of the numbers that the space's dtype can hold.
+    `low`, `high` (d,): the space's bounds, possibly infinite. `bounded` (d,): whether both are finite and usable.
+    `categorical` (d,): whether a column is a choice. `resolution` (d,): the relative spacing of the numbers that the
+    space's dtype can hold. `encoded`: whether one of the parts is an image or a very long vector.
     """
 
     def __init__(self, space: Space, role: str = "observations") -> None:
@@ -202,6 +196,8 @@ class Flattener:
         self.low = np.concatenate([leaf.low for leaf in self._leaves])
         self.high = np.concatenate([leaf.high for leaf in self._leaves])
         self.size = self.low.size
+        self.bounded = (np.abs(self.low) <= UNBOUNDED) & (np.abs(self.high) <= UNBOUNDED)
+        self.encoded = any(leaf.encoded for leaf in self._leaves)
         self.categorical = np.concatenate([leaf.categorical for leaf in self._leaves])
         self.resolution = np.concatenate([leaf.resolution for leaf in self._leaves])
         self._first_columns = np.cumsum([0] + [leaf.size for leaf in self._leaves]).tolist()
@@ -228,17 +224,6 @@ class Flattener:
         leaf = self._leaves[0]
         exact = np.rint(flat) if leaf.dtype.kind in "biu" else flat
         return exact.astype(leaf.dtype).reshape(len(flat), *leaf.shape)
-
-    @property
-    def bounded(self) -> NDArray[np.bool_]:
-        """Columns (d,) with two finite, usable bounds."""
-        bounded: NDArray[np.bool_] = (np.abs(self.low) <= UNBOUNDED) & (np.abs(self.high) <= UNBOUNDED)
-        return bounded
-
-    @property
-    def encoded(self) -> bool:
-        """Whether one of the parts is an image or a very long vector."""
-        return any(isinstance(leaf, _Leaf) and leaf.encoded for leaf in self._leaves)
 
     @property
     def first(self) -> int | None:
