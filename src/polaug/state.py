@@ -111,7 +111,8 @@ def read_arrays(file: IO[bytes] | bytes | bytearray, what: str) -> State:
     except StateError:
         raise
     except UNREADABLE as fault:
-        raise StateError(f"{what}: is no complete saved state ({_told(fault)}). It is damaged, cut short, or not from "
+        told = str(fault) or type(fault).__name__
+        raise StateError(f"{what}: is no complete saved state ({told}). It is damaged, cut short, or not from "
                          "polaug.") from fault  # fmt: skip
 
 
@@ -147,10 +148,6 @@ def _array(content: bytearray, what: str) -> NDArray[Any]:
         raise StateError(f"{what}: is no complete saved state ({fault}). It is damaged, or cut short.")
     numbers = np.frombuffer(content, dtype, count, start) if count else np.empty(0, dtype)
     return numbers.reshape(shape, order="F" if fortran else "C")
-
-
-def _told(fault: BaseException) -> str:
-    return str(fault) or type(fault).__name__
 
 
 def safe_write(path: str | os.PathLike[str], content: bytes | Callable[[IO[bytes]], object]) -> Path:

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from polaug.checks import non_negative, positive, whole
+from polaug.completion.cost import orthonormal
 from polaug.completion.entries import Entries, FloatArray, Omega
-from polaug.completion.subspace import orthonormal
 from polaug.errors import StateError
 from polaug.streams import stream
 
@@ -130,7 +130,7 @@ class Als:
     def remove(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> None:
         """Remove pairs that are in Ω, then alternate."""
         for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
-            self._omega.take(row, column)
+            self._omega.remove(row, column)
         self._refit()
 
     def __contains__(self, key: tuple[int, int]) -> bool:

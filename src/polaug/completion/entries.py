@@ -200,16 +200,14 @@ class Omega:
         self._values[at], self._x[at], self._y[at] = value, x, y
         return value - before
 
-    def take(self, row: int, column: int) -> tuple[FloatArray, FloatArray, float]:
-        """Remove a pair that is in Ω; gives its x, y and value."""
+    def remove(self, row: int, column: int) -> None:
+        """Remove a pair that is in Ω."""
         at = self._positions.pop((row, column))
-        x, y, value = self._x[at].copy(), self._y[at].copy(), float(self._values[at])
         last = len(self._positions)
         if at != last:  # the last entry moves into the gap
             self._positions[int(self._keys[last, 0]), int(self._keys[last, 1])] = at
             for array in (self._keys, self._values, self._x, self._y):
                 array[at] = array[last]
-        return x, y, value
 
     def _grow(self) -> None:
         for name in ("_keys", "_values", "_x", "_y"):

@@ -27,11 +27,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from polaug.checks import non_negative, positive, whole
+from polaug.checks import choice, non_negative, positive, whole
 from polaug.compiled import compiled
-from polaug.completion.cost import Reading, check_reading
+from polaug.completion.cost import READINGS, Reading
 from polaug.completion.entries import Entries, FloatArray, Omega
-from polaug.errors import StateError, unknown
+from polaug.errors import StateError
 from polaug.state import State, generator_state, restored_generator
 from polaug.streams import stream
 
@@ -64,9 +64,8 @@ class MultiplicativeOptions:
     def __post_init__(self) -> None:
         if self.rank is not None:
             whole("rank", self.rank, 1)
-        check_reading(self.reading)
-        if self.init not in ("random", "previous"):
-            raise unknown("init", self.init, ("random", "previous"))
+        choice("reading", self.reading, READINGS)
+        choice("init", self.init, ("random", "previous"))
         non_negative("lambda_1", self.lambda_1)
         non_negative("lambda_2", self.lambda_2)
         positive("tolerance", self.tolerance)
@@ -186,17 +185,6 @@ def _product(A: FloatArray, B: FloatArray, out: FloatArray) -> None:
 
 
 @compiled
-def _inner(A: FloatArray, B: FloatArray, out: FloatArray) -> None:
-    """Out = Aᵀ B."""
-    for i in range(A.shape[1]):
-        for j in range(B.shape[1]):
-            total = 0.0
-            for k in range(A.shape[0]):
-                total += A[k, i] * B[k, j]
-            out[i, j] = total
-
-
-@compiled
 def _rescale(
     factor: FloatArray, top: FloatArray, bottom: FloatArray, previous: FloatArray, overlap: FloatArray, weight: float
 ) -> float:
@@ -267,11 +255,11 @@ def alternate_factors(
             _masked_fit(left, right, U, V, bottom_u)
         else:
             _product(right, V, BV)
-            _inner(V, BV, inner)
+            _product(V.T, BV, inner)
             _product(left, U, AU)
             _product(AU, inner, bottom_u)
         _product(C, V, top_u)
-        _inner(previous_U, U, overlap)
+        _product(previous_U.T, U, overlap)
         change_u = _rescale(U, top_u, bottom_u, previous_U, overlap, lambda_1)  # Eq. 3
         if change_u < 0.0:
             return iteration, 2
@@ -279,10 +267,10 @@ def alternate_factors(
             _masked_fit(right, left, V, U, bottom_v)
         else:
             _product(left, U, AU)
-            _inner(U, AU, inner)
+            _product(U.T, AU, inner)
             _product(BV, inner, bottom_v)
-        _inner(C, U, top_v)
-        _inner(previous_V, V, overlap)
+        _product(C.T, U, top_v)
+        _product(previous_V.T, V, overlap)
         change_v = _rescale(V, top_v, bottom_v, previous_V, overlap, lambda_2)  # Eq. 4
         if change_v < 0.0:
             return iteration, 2

@@ -91,7 +91,6 @@ class Recursive:
         self._phi, self._h = np.empty(p), np.empty(p)
         self._square_sum = 0.0  # Σ weight Q̃²
         self._weight_sum = 0.0
-        self._truncated: tuple[FloatArray, FloatArray] | None = None
 
     @property
     def n_entries(self) -> int:
@@ -164,7 +163,6 @@ class Recursive:
         self._updates += 1
         self._square_sum += weight * value * value
         self._weight_sum += weight
-        self._truncated = None
         # Early on, P still carries 1/ridge in most directions and rank-one updates lose most: refactor at 8, 16, 32, …
         if not held or (self._n_pending >= 8 and self._n_pending >= self._updates_at_refactor):
             self._refactor()
@@ -174,7 +172,6 @@ class Recursive:
     def _revise(self, x: FloatArray, y: FloatArray, change: float, before: float, weight: float) -> None:
         revise_entry(self._P, self._w, self._b, self._h, self._phi, x, y, weight * change)
         self._square_sum += weight * (change * (2.0 * before + change))
-        self._truncated = None
         self._revisions += 1
         if self._revisions % self._refine_every == 0:
             self._refine()
@@ -222,11 +219,10 @@ class Recursive:
         self._refactor()
 
     def _factors(self) -> tuple[FloatArray, FloatArray]:
-        if self._truncated is None:
-            left, sizes, right_t = np.linalg.svd(self.weights, full_matrices=False)
-            root = np.sqrt(sizes[: self.rank])
-            self._truncated = (left[:, : self.rank] * root, right_t[: self.rank].T * root)
-        return self._truncated
+        """U (m, r) and V (n, r) with W ≈ U Vᵀ."""
+        left, sizes, right_t = np.linalg.svd(self.weights, full_matrices=False)
+        root = np.sqrt(sizes[: self.rank])
+        return left[:, : self.rank] * root, right_t[: self.rank].T * root
 
     @property
     def U(self) -> FloatArray:  # noqa: N802 (the paper's name)
@@ -286,7 +282,6 @@ class Recursive:
         self._square_sum += other._square_sum
         self._weight_sum += other._weight_sum
         self._updates += other._updates
-        self._truncated = None
         self._refactor()
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
@@ -326,7 +321,6 @@ class Recursive:
         counters = (int(c) for c in state["counters"])
         self._epoch, self._since_block, self._updates_at_refactor, self._updates, self._revisions = counters
         self._square_sum, self._weight_sum = (float(s) for s in state["sums"])
-        self._truncated = None
 
 
 def inverse_of(matrix: FloatArray) -> FloatArray:

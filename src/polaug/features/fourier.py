@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polaug.checks import size_limit, whole
-from polaug.features.scaled import ScaledFeatures
+from polaug.features.scaling import ScaledFeatures
 from polaug.features.spaces import Space
 
 _AUTOMATIC_SIZE = 150  # about what a solver updates at every step without being felt

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polaug.checks import positive, size_limit, whole
-from polaug.features.scaled import ScaledFeatures
+from polaug.features.scaling import ScaledFeatures
 from polaug.features.spaces import Space
 from polaug.streams import stream
 

@@ -10,6 +10,7 @@ observations with outliers, but drifts for as long as the behaviour changes.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +19,8 @@ from numpy.typing import NDArray
 
 from polaug.checks import loaded
 from polaug.errors import StateError
-from polaug.state import LARGEST_COUNT
+from polaug.features.spaces import Flattener, Space
+from polaug.state import LARGEST_COUNT, part, prefixed
 
 _FIRST, _GROWTH = 20, 1.3  # observations before the first refresh, and their growth until the next
 _TOLERANCE = 0.01  # a shift below 1% of the half-width is not worth recomputing every stored feature
@@ -143,3 +145,44 @@ class Scaler:
     def _without_noise(self, centre: NDArray[np.float64], half_width: NDArray[np.float64]) -> NDArray[np.float64]:
         noise = np.maximum(self._resolution * np.abs(centre), _SMALLEST)
         return np.where(half_width > noise, half_width, 0.0)
+
+
+class ScaledFeatures(ABC):
+    """The common body of maps that are a fixed basis of scaled observations: flatten, scale, apply `_basis`.
+
+    A subclass sets `size` and may list random arrays in `_drawn`.
+    `bounds=False` scales by running statistics even where the space has finite bounds: better when an
+    environment's bounds are far wider than what is ever visited. The rest is passed to `Scaler`.
+    """
+
+    size: int
+    _drawn: tuple[str, ...] = ()  # names of the arrays that a seed drew: saved, so that a loaded map is the same
+
+    def __init__(self, space: Space, *, bounds: bool = True, clip: float = 3.0, statistics: str = "range") -> None:
+        self._flatten = flatten = Flattener(space)
+        trusted = flatten.bounded & (bounds | flatten.categorical)
+        self._scaler = Scaler(flatten.low, flatten.high, trusted, flatten.resolution, statistics=statistics, clip=clip)
+
+    @abstractmethod
+    def _basis(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Features (n, m) of scaled observations z (n, d), which may be overwritten."""
+
+    def __call__(self, observations: Any) -> NDArray[np.float64]:
+        """Features (n, m)."""
+        return self._basis(self._scaler(self._flatten(observations)))
+
+    def observe(self, observations: Any) -> bool:
+        """Update the scale; True when stored features are out of date."""
+        return self._scaler.observe(self._flatten(observations))
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """The scale, and what was drawn at random."""
+        state = prefixed("scaler", self._scaler.state_dict())
+        return state | {name: getattr(self, "_" + name).copy() for name in self._drawn}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore a `state_dict`. A StateError changes nothing."""
+        new = loaded(type(self).__name__, state, self.state_dict())
+        self._scaler.load_state_dict(part("scaler", new))
+        for name in self._drawn:
+            setattr(self, "_" + name, new[name])

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from polaug.checks import MAX_ROWS, whole
 from polaug.features.mixed_radix import too_many_rows
-from polaug.features.scaled import ScaledFeatures
+from polaug.features.scaling import ScaledFeatures
 from polaug.features.spaces import Space
 from polaug.streams import stream
 

@@ -95,7 +95,7 @@ class _Leaf:
         self._checks_choices = choices
         self._encoder: Encoder | None = None
         self.categorical = np.full(self.low.size, choices)
-        self.resolution = np.full(self.low.size, _resolution(self.dtype))
+        self.resolution = np.full(self.low.size, float(np.finfo(self.dtype).eps) if self.dtype.kind == "f" else 0.0)
         if isinstance(space, Columns):
             self.categorical, self.resolution = space.categorical, space.resolution
         elif _is_encoded(space) and not role.startswith("actions"):
@@ -378,10 +378,6 @@ def _is_encoded(space: Space) -> bool:
     if not isinstance(space, spaces.Box):
         return False
     return (space.dtype == np.uint8 and len(space.shape) >= 2) or space.low.size > MAX_NUMBERS
-
-
-def _resolution(dtype: np.dtype[Any]) -> float:
-    return float(np.finfo(dtype).eps) if dtype.kind == "f" else 0.0
 
 
 def _decimal(bounds: NDArray[Any]) -> NDArray[np.float64]:

@@ -6,7 +6,6 @@ It uses raw observations and rewards, also with VecNormalize, and separates term
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from polaug.explorers import Explorer, Transitions
 from polaug.features.spaces import mapped
 from polaug.sb3.averaged import Averaged
 from polaug.sb3.hindsight import Hindsight, uses_hindsight
-from polaug.sb3.pupils import family_of, pupil_of, value_parameters
+from polaug.sb3.pupils import AgentCallables, family_of
 from polaug.sb3.saving import other_settings
 from polaug.sb3.sbx import Twin, is_sbx
 from polaug.sb3.spaces import check_actions
@@ -64,7 +63,7 @@ class Bridge:
         self._all_is_taught = family_of(type(model)) == "value_based"
         foreign = is_sbx(type(model))
         if self.averaged is None and self._all_is_taught and not foreign:
-            self.averaged = Averaged(partial(value_parameters, model))
+            self.averaged = Averaged(AgentCallables(model).value_parameters)
         if model.env is None:
             return
         space = raw_observation_space(model)
@@ -74,7 +73,7 @@ class Bridge:
             return
         self._seed = self._choose_seed(model)
         self.twin = Twin(model) if foreign else None
-        pupil = pupil_of(model) if self.twin is None else self.twin.pupil()
+        pupil = AgentCallables(model).pupil() if self.twin is None else self.twin.pupil()
         self.coach = Coach(pupil, space, model.action_space, self.settings, n_envs=model.n_envs, seed=self._seed)
         if self._pending is not None:
             self._restore(self._pending)

@@ -17,16 +17,10 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 def raw_observation_space(model: Any) -> Any:
-    """The space of raw observations of `model`'s environment. Raises an error for unsupported wrappers."""
-    normalizer = model.get_vec_normalize_env()
-    space = model.observation_space if normalizer is None else normalizer.venv.observation_space
-    if normalizer is not None:
-        _check_above(model.env, normalizer)
-    return space
-
-
-def _check_above(env: Any, normalizer: Any) -> None:
-    """Raise an error for wrappers above VecNormalize that change observations."""
+    """The space of raw observations of `model`'s environment. Refuses wrappers above VecNormalize that change them."""
+    normalizer, env = model.get_vec_normalize_env(), model.env
+    if normalizer is None:
+        return model.observation_space
     while env is not normalizer:
         # SB3 itself puts VecTransposeImage on top, and its policies turn raw images as well.
         if env.observation_space != env.venv.observation_space and not isinstance(env, VecTransposeImage):
@@ -37,6 +31,7 @@ def _check_above(env: Any, normalizer: Any) -> None:
                 f"VecNormalize({name}(...))."
             )
         env = env.venv
+    return normalizer.venv.observation_space
 
 
 def check_finite(name: str, values: NDArray[Any], *, clipped: bool = False) -> None:
