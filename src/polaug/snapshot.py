@@ -125,7 +125,13 @@ class _Writer:
             if set(map(type, value)) | set(map(type, value.values())) <= _PLAIN:
                 return ["dict", list(value.items())]
             items = enumerate(value.items())
-            return ["dict", [[self.tree(k, ""), self.tree(v, f"{path}.{_name(k, i)}")] for i, (k, v) in items]]
+            return [
+                "dict",
+                [
+                    [self.tree(k, ""), self.tree(v, f"{path}.{k if isinstance(k, (str, int)) else i}")]
+                    for i, (k, v) in items
+                ],
+            ]
         if type(value).__name__ in _SEQUENCES:
             if set(map(type, value)) <= _PLAIN:
                 return [type(value).__name__, list(value)]
@@ -200,7 +206,3 @@ class _Reader:
         if hasattr(made, "_restored"):
             made._restored()
         return made
-
-
-def _name(key: Any, number: int) -> str:
-    return str(key) if isinstance(key, (str, int)) else str(number)

@@ -178,21 +178,14 @@ class ExplorerContract(ABC):
         """Masked actions are never chosen, and invalid masks raise an error and change nothing."""
         for explorer, rollout in self.each():
             if isinstance(explorer.action_space, spaces.Box):
-                _refused(
-                    InvalidInputError,
-                    "a mask of torques",
-                    explorer.act,
-                    rollout.observations,
-                    np.ones((2, 3), dtype=bool),
-                )
+                masks = np.ones((2, 3), dtype=bool)
+                _refused(InvalidInputError, "a mask of torques", explorer.act, rollout.observations, masks)
                 continue
             counts = _choices(explorer.action_space)
             for _ in range(20):
                 masks = np.concatenate([_mask(count, rollout) for count in counts], axis=1)
-                for actions in (
-                    explorer.act(rollout.observations, masks),
-                    explorer.greedy(rollout.observations, masks),
-                ):
+                for choose in (explorer.act, explorer.greedy):
+                    actions = choose(rollout.observations, masks)
                     assert actions is None or _legal(actions, masks, explorer.action_space), "an illegal action"
                 explorer.observe(rollout.step(explorer.act(rollout.observations, masks)))
             before = explorer.state_dict()

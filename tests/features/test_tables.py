@@ -149,8 +149,8 @@ def test_typos_get_the_nearest_name():
         action_features("ordnal", spaces.Discrete(3))
     with pytest.raises(UnknownNameError, match=r"fourier.*Did you mean 'order'"):
         state_features("fourier", BOX, ordr=3)
-    with pytest.raises(UnknownNameError, match="Did you mean 'bins'"):
-        action_features("polynomial", spaces.Box(-1, 1, (1,)), bin=3)
+    with pytest.raises(UnknownNameError, match="Did you mean 'spread'"):
+        action_features("ordinal", spaces.Box(-1, 1, (1,)), spred=3)
 
 
 def test_a_finished_map_is_taken_as_it_is_but_without_options():
@@ -160,7 +160,7 @@ def test_a_finished_map_is_taken_as_it_is_but_without_options():
     with pytest.raises(InvalidInputError, match="only for maps built by name"):
         state_features(states, BOX, order=3)
     with pytest.raises(InvalidInputError, match="only for maps built by name"):
-        action_features(actions, spaces.Discrete(3), bins=3)
+        action_features(actions, spaces.Discrete(3), spread=3)
     with pytest.raises(InvalidInputError, match="name or an ActionFeatures"):
         action_features(3, spaces.Discrete(3))
 

@@ -113,7 +113,8 @@ class InductiveCompletion:
             read_features("X", x_all, m, finite=True)
             read_features("Y", y_all, n, finite=True)
         one: Any = (rows, columns, values)
-        if counts is None and type(one[0]) is int and type(one[1]) is int and type(one[2]) is float:
+        fast = counts is None and hasattr(solver, "put")
+        if fast and type(one[0]) is int and type(one[1]) is int and type(one[2]) is float:
             solver.put(x_all, y_all, one[:2], *read_one(x_all, y_all, *one, scanned=known))
         else:
             solver.update(x_all, y_all, read_entries(x_all, y_all, rows, columns, values, counts))
@@ -122,29 +123,18 @@ class InductiveCompletion:
 
     def remove(self, X: ArrayLike, Y: ArrayLike, rows: ArrayLike, columns: ArrayLike) -> InductiveCompletion:
         """Remove observed entries (solvers "als" and "recursive")."""
-        solver = self._fitted()
-        if isinstance(solver, Multiplicative):
-            raise invalid(
-                "solver", "must be 'als' or 'recursive' to remove entries", self.solver, "Call fit without them."
-            )
-        x_all, y_all = (read_features("X", X, self._m, finite=False), read_features("Y", Y, self._n, finite=False))
+        solver = self._fitted_as("remove entries", "als", "recursive")
+        x_all, y_all = read_features("X", X, self._m, finite=False), read_features("Y", Y, self._n, finite=False)
         entries = read_entries(x_all, y_all, rows, columns, np.zeros(np.size(np.asarray(rows))))
         missing = [k for k in zip(entries.rows.tolist(), entries.columns.tolist(), strict=True) if k not in solver]
         if missing:
             raise invalid("rows, columns", "must name observed entries", missing[0], "Remove only what was fitted.")
-        if isinstance(solver, Recursive):
-            solver.remove(entries.rows, entries.columns, entries.x, entries.y)
-        else:
-            solver.remove(entries.rows, entries.columns)
+        solver.remove(entries)
         return self
 
     def merge(self, other: InductiveCompletion) -> InductiveCompletion:
         """Add the data of another fitted model (solver "recursive"). The result is exact."""
-        ours, theirs = self._fitted(), other._fitted()
-        if not (isinstance(ours, Recursive) and isinstance(theirs, Recursive)):
-            raise invalid(
-                "solver", "must be 'recursive' in both models to merge", other.solver, "Fit with solver='recursive'."
-            )
+        ours, theirs = (each._fitted_as("merge", "recursive") for each in (self, other))
         if theirs is ours:
             raise invalid("other", "must be another model", other, "A model already contains its own data.")
         ours.merge(theirs)
@@ -156,11 +146,7 @@ class InductiveCompletion:
         With `return_std` the result is (Q̂, standard deviation), for the solvers "recursive" (noise · √(φᵀΛ⁻¹φ)) and
         "als" (for fixed V).
         """
-        solver = self._fitted()
-        if return_std and isinstance(solver, Multiplicative):
-            raise invalid(
-                "return_std", "needs solver 'recursive' or 'als'", self.solver, "Eq. 3 and 4 have no uncertainty."
-            )
+        solver = self._fitted_as("give return_std", "als", "recursive") if return_std else self._fitted()
         x = read_features("X", X, self._m, finite=True)
         y = read_features("Y", Y, self._n, finite=True)
         mean = solver.predict(x, y) if isinstance(solver, Recursive) else (x @ solver.U) @ (y @ solver.V).T
@@ -178,15 +164,13 @@ class InductiveCompletion:
 
     def penalties(self) -> dict[str, float]:
         """The weights λ₁, λ₂, ridge_u, ridge_v that `polaug.cost` takes, in the caller's units (solver "als")."""
-        solver = self._fitted()
-        if not isinstance(solver, Als):
-            raise invalid("solver", "must be 'als' to ask for its penalties", self.solver, "Only als minimises J.")
-        return solver.penalties()
+        penalties: dict[str, float] = self._fitted_as("ask for its penalties", "als").penalties()
+        return penalties
 
     def previous(self) -> tuple[FloatArray, FloatArray] | None:
         """U' and V' of the geodesic term in the last fit (solver "als"); None if there were none."""
         solver = self._fitted()
-        return solver.previous() if isinstance(solver, Als) else None
+        return solver.previous if isinstance(solver, Als) else None
 
     @property
     def rank(self) -> int:
@@ -241,6 +225,13 @@ class InductiveCompletion:
             raise invalid("rank", f"must be at most {most}, the smaller of X's {m} and Y's {n} features", rank,
                           f"Pass rank={most} or fewer, or features that distinguish more.")  # fmt: skip
         return SOLVERS[self.solver](self.options, m, n)
+
+    def _fitted_as(self, what: str, *solvers: str) -> Any:
+        """The fitted solver, which must be one of `solvers` to do `what`."""
+        if self.solver not in solvers:
+            rule = f"must be {' or '.join(map(repr, solvers))} to {what}"
+            raise invalid("solver", rule, self.solver, f"Build the model with solver={solvers[-1]!r}.")
+        return self._fitted()
 
     def _fitted(self) -> Any:
         if self._solver is None:

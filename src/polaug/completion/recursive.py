@@ -137,10 +137,10 @@ class Recursive:
         self._entries[key] = (value, 1.0, self._epoch)
         self._tick()
 
-    def remove(self, rows: NDArray[np.int64], columns: NDArray[np.int64], x: FloatArray, y: FloatArray) -> None:
-        """Remove known entries, whose features are x (k, m) and y (k, n)."""
-        for k, key in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
-            self._drop(x[k], y[k], self._entries.pop(key))
+    def remove(self, entries: Entries) -> None:
+        """Remove known entries."""
+        for k, key in enumerate(zip(entries.rows.tolist(), entries.columns.tolist(), strict=True)):
+            self._drop(entries.x[k], entries.y[k], self._entries.pop(key))
             self._tick()
 
     def __contains__(self, key: tuple[int, int]) -> bool:

@@ -40,11 +40,7 @@ class SimHash(ScaledFeatures):
 
     def rows(self, observations: Any) -> NDArray[np.int64]:
         """Row of each observation (n,): bit i counts 2^i."""
-        return self.rows_of_flat(self._flatten(observations))
-
-    def rows_of_flat(self, x: NDArray[np.float64]) -> NDArray[np.int64]:
-        """`rows` of observations that are flat already (n, d)."""
-        return self._signs(self._scaler(x)).astype(np.int64) @ self._powers
+        return self._signs(self._scaler(self._flatten(observations))).astype(np.int64) @ self._powers
 
     def row_features(self) -> NDArray[np.float64]:
         """X (n_rows, m)."""

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
-from stable_baselines3.common.buffers import NStepReplayBuffer, ReplayBuffer
+from stable_baselines3.common.buffers import NStepReplayBuffer
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
 from polaug.sb3.agent import AugmentedAgent
@@ -36,8 +36,12 @@ class AugmentedOffPolicy(AugmentedAgent, _Host):
             return
         if self.replay_buffer_class is NStepReplayBuffer and self.n_steps > 1:
             self.replay_buffer_class = None  # `n_steps` is enough; with the class SB3 would warn on loading
-        if type(self.replay_buffer) is NStepReplayBuffer:
-            self._swap_buffer(CompiledNStepReplayBuffer)
+        buffer = self.replay_buffer
+        if type(buffer) is NStepReplayBuffer and not buffer.size():
+            self.replay_buffer = CompiledNStepReplayBuffer(
+                self.buffer_size, self.observation_space, self.action_space, device=buffer.device,
+                n_envs=self.n_envs, **self.replay_buffer_kwargs,
+            )  # fmt: skip
 
     def load_replay_buffer(self, *args: Any, **kwargs: Any) -> None:
         """As SB3's. Removes n-step returns that only another transfer needs."""
@@ -48,16 +52,6 @@ class AugmentedOffPolicy(AugmentedAgent, _Host):
         """Set an existing buffer to 1-step returns, unless the agent itself uses n-step returns."""
         if isinstance(self.replay_buffer, CompiledNStepReplayBuffer) and "n_steps" not in self.replay_buffer_kwargs:
             self.replay_buffer.n_steps = 1
-
-    def _swap_buffer(self, cls: type[ReplayBuffer]) -> None:
-        """Replace an empty buffer by one of class `cls`."""
-        assert self.replay_buffer is not None  # SB3 has built it
-        if self.replay_buffer.size():
-            return
-        self.replay_buffer = cls(
-            self.buffer_size, self.observation_space, self.action_space, device=self.replay_buffer.device,
-            n_envs=self.n_envs, **self.replay_buffer_kwargs,
-        )  # fmt: skip
 
     def _break_off(self) -> None:
         """End the stored episodes as at a time limit, so that n-step returns do not cross into the next ones."""

@@ -42,15 +42,14 @@ def check_finite(name: str, values: NDArray[Any], *, clipped: bool = False) -> N
     if values.dtype.kind != "f" or (np.abs(values) <= _LARGEST).all():
         return
     rows = values.reshape(len(values), -1)
-    for wrong, rule, remedy in (
-        (~np.isfinite(rows), "must be finite",
-         "Fix the environment, or wrap it so that missing values get a number."),
-        ((np.abs(rows) > _LARGEST) & (not clipped), f"must be at most {_LARGEST:.1e}, for 32-bit networks",
-         f"Clip them: gymnasium.wrappers.Transform{name.removesuffix('s').capitalize()}."),
-    ):  # fmt: skip
-        if wrong.any():
-            env = int(np.flatnonzero(wrong.any(axis=1))[0])
-            raise invalid(name, f"environment {env}: {rule}", float(rows[env][wrong[env]][0]), remedy)
+    wrong, rule = ~np.isfinite(rows), "must be finite"
+    remedy = "Fix the environment, or wrap it so that missing values get a number."
+    if not wrong.any() and not clipped:
+        wrong, rule = np.abs(rows) > _LARGEST, f"must be at most {_LARGEST:.1e}, for 32-bit networks"
+        remedy = f"Clip them: gymnasium.wrappers.Transform{name.removesuffix('s').capitalize()}."
+    if wrong.any():
+        env = int(np.flatnonzero(wrong.any(axis=1))[0])
+        raise invalid(name, f"environment {env}: {rule}", float(rows[env][wrong[env]][0]), remedy)
 
 
 def check_payable(rewards: NDArray[Any]) -> None:

@@ -9,14 +9,11 @@ first choice of each, one of them changed, and combinations in which every choic
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polaug.checks import per_dimension, whole
 from polaug.errors import invalid
 from polaug.features.masks import Legal, read_masks
 from polaug.features.mixed_radix import MixedRadix
@@ -24,28 +21,25 @@ from polaug.features.spaces import Flattener, Space, action_flattener
 from polaug.streams import stream
 
 _MAX_ACTIONS = 1000
-_AUTOMATIC_BINS = {1: 9, 2: 9, 3: 3, 4: 3}  # odd, so that "do nothing" is among them; at most 81 in all
+_BINS = {1: 9, 2: 9, 3: 3, 4: 3}  # odd, so that "do nothing" is among them; at most 81 in all
 _SAMPLED = 256  # listed combinations where there are too many choices to list all
 _FEW = 64  # actions of one call
-MAX_GRID_DIMENSIONS = max(_AUTOMATIC_BINS)
+MAX_GRID_DIMENSIONS = max(_BINS)
 
 
 class ActionFeatures:
     """y(a): N listed actions (the columns of Q) with their places u (N, d) in [−1, 1]^d. The base of all maps.
 
-    `bins` (Box only): number of values of each dimension, one for all or one for each. A subclass passes nothing but
-    the features `Y` of the listed actions to `_describe`.
+    A subclass passes nothing but the features `Y` of the listed actions to `_describe`.
     """
 
-    def __init__(self, space: Space, bins: int | Sequence[int] | None) -> None:
+    def __init__(self, space: Space) -> None:
         self._flatten = flatten = action_flattener(space)
         self._continuous, self._first, self._sampled = not flatten.categorical.any(), flatten.first, False
         self._centre, self._half_width = (flatten.low + flatten.high) / 2, (flatten.high - flatten.low) / 2
         if self._continuous:
-            self._counts, self.u = _box_actions(flatten, bins)
+            self._counts, self.u = _box_actions(flatten)
         else:
-            if bins is not None:
-                raise invalid("bins", "is only for Box actions", bins, "Remove bins: every choice is a column.")
             self._counts = (flatten.high - flatten.low).astype(np.int64) + 1
             cells = MixedRadix(self._counts)
             if len(self._counts) == 1:
@@ -144,21 +138,10 @@ class ActionFeatures:
         return nearest
 
 
-def _box_actions(flatten: Flattener, bins: int | Sequence[int] | None) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _box_actions(flatten: Flattener) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Number of values in each dimension (d,) and the places u (N, d) of the listed actions."""
     d = flatten.size
-    if bins is None and d > MAX_GRID_DIMENSIONS:
-        u = _star(d)
-    else:
-        wanted = _AUTOMATIC_BINS[d] if bins is None else bins
-        counts = np.array([whole("bins", count, 1) for count in per_dimension("bins", wanted, d)], dtype=np.int64)
-        counts[flatten.low == flatten.high] = 1
-        # Checked before the product is built; rounding to whole numbers below can only shorten it.
-        _limit(
-            math.prod(map(int, counts)),
-            "Pass fewer bins, or none: the automatic list grows only linearly with the dimensions.",
-        )
-        u = _grid([_levels(int(count)) for count in counts])
+    u = _star(d) if d > MAX_GRID_DIMENSIONS else _grid(d, _BINS[d])
     _limit(len(u), "Wrap the environment to offer fewer dimensions.")
     centre, half_width = (flatten.low + flatten.high) / 2, (flatten.high - flatten.low) / 2
     if flatten.integral:  # the numbers a space of integers can hold, each once
@@ -170,14 +153,9 @@ def _box_actions(flatten: Flattener, bins: int | Sequence[int] | None) -> tuple[
     return counts, u
 
 
-def _levels(count: int) -> NDArray[np.float64]:
-    """`count` evenly spaced places in [−1, 1]; a single one is 0."""
-    return np.linspace(-1.0, 1.0, count) if count > 1 else np.zeros(1)
-
-
-def _grid(levels: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """All combinations (N, d), the last dimension changing fastest."""
-    return np.array(list(itertools.product(*levels)), dtype=np.float64).reshape(-1, len(levels))
+def _grid(dimensions: int, bins: int) -> NDArray[np.float64]:
+    """All combinations (N, d) of evenly spaced places in [−1, 1], the last dimension changing fastest."""
+    return np.array(list(itertools.product(np.linspace(-1.0, 1.0, bins), repeat=dimensions)), dtype=np.float64)
 
 
 def _sample(counts: NDArray[np.int64]) -> NDArray[np.int64]:

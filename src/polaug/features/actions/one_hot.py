@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,8 @@ class OneHotActions(ActionFeatures):
     their product.
     """
 
-    def __init__(self, space: Space, *, bins: int | Sequence[int] | None = None) -> None:
-        super().__init__(space, bins)
+    def __init__(self, space: Space) -> None:
+        super().__init__(space)
         self._describe(np.eye(self.n_actions) if self._continuous else self._one_hots(self._choices))
 
     def describe(self, actions: Any, indices: NDArray[np.int64]) -> NDArray[np.float64]:

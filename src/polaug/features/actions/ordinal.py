@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from polaug.checks import finite, positive
 from polaug.features.actions.base import ActionFeatures
 from polaug.features.spaces import Space
@@ -17,15 +15,8 @@ class OrdinalActions(ActionFeatures):
     number for each. Actions must be ordered for this to make sense: left, nothing, right.
     """
 
-    def __init__(
-        self,
-        space: Space,
-        *,
-        spread: float = 10.0,
-        epsilon: float | None = None,
-        bins: int | Sequence[int] | None = None,
-    ) -> None:
-        super().__init__(space, bins)
+    def __init__(self, space: Space, *, spread: float = 10.0, epsilon: float | None = None) -> None:
+        super().__init__(space)
         spread = positive("spread", spread)
         if epsilon is None:
             epsilon = spread / 10 if (self.u == 0).any() else 0.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import combinations_with_replacement
 from typing import Any
 
@@ -20,8 +19,8 @@ class PolynomialActions(ActionFeatures):
     A power that the values of a dimension can't tell from a lower one (u² when u is only ±1) is left out.
     """
 
-    def __init__(self, space: Space, *, bins: int | Sequence[int] | None = None) -> None:
-        super().__init__(space, bins)
+    def __init__(self, space: Space) -> None:
+        super().__init__(space)
         several, many = self._counts > 1, self._counts > 2
         mixed = len(several) <= MAX_GRID_DIMENSIONS
         self._varied = np.flatnonzero(several)
