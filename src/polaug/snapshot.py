@@ -124,14 +124,9 @@ class _Writer:
         if isinstance(value, dict):
             if set(map(type, value)) | set(map(type, value.values())) <= _PLAIN:
                 return ["dict", list(value.items())]
-            items = enumerate(value.items())
-            return [
-                "dict",
-                [
-                    [self.tree(k, ""), self.tree(v, f"{path}.{k if isinstance(k, (str, int)) else i}")]
-                    for i, (k, v) in items
-                ],
-            ]
+            labels = [key if isinstance(key, (str, int)) else i for i, key in enumerate(value)]
+            pairs = zip(labels, value.items(), strict=True)
+            return ["dict", [[self.tree(k, ""), self.tree(v, f"{path}.{label}")] for label, (k, v) in pairs]]
         if type(value).__name__ in _SEQUENCES:
             if set(map(type, value)) <= _PLAIN:
                 return [type(value).__name__, list(value)]

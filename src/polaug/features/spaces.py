@@ -44,9 +44,6 @@ _INSTEAD_OF_OBSERVATIONS = {
 _DESCRIBING = ("low", "high", "n", "nvec", "start", "min_length", "max_length", "characters")
 _HOLDING = ("spaces", "feature_space", "node_space", "edge_space")
 _SPELT_OUT = 16  # different numbers of one bound that a signature names
-_INSTEAD_OF_ACTIONS = (
-    "wrap the environment in a gymnasium.ActionWrapper with a Discrete, MultiDiscrete or bounded Box space"
-)
 _LARGEST_CODE = 2**32 - 1  # of a text
 
 
@@ -346,8 +343,8 @@ def unsupported(space: Space, role: str) -> UnsupportedSpaceError:
     what = f"a {kind} space{f' at [{path}' if path else ''} has no features, got {shown(space)}"
     if whole == "actions":
         return UnsupportedSpaceError(
-            f"action_space: must be Box (vectors), Discrete, MultiDiscrete or MultiBinary; {what}. "
-            f"Instead, {_INSTEAD_OF_ACTIONS}."
+            f"action_space: must be Box (vectors), Discrete, MultiDiscrete or MultiBinary; {what}. Instead, wrap the "
+            "environment in a gymnasium.ActionWrapper with a Discrete, MultiDiscrete or bounded Box space."
         )
     drop = "leave the part out with gymnasium.wrappers.FilterObservation(env, [the other keys]), or " if path else ""
     return UnsupportedSpaceError(
