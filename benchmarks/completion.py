@@ -15,7 +15,7 @@ from tests.reference import dense_multiplicative
 
 import polaug
 from benchmarks.timing import alternate, save
-from polaug.completion.multiplicative import alternate_zero_filled
+from polaug.completion.multiplicative import alternate_factors
 
 
 def recursive_against_blas(parameters: int) -> dict[str, float]:
@@ -140,7 +140,7 @@ def multiplicative_against_dense(M: int, N: int, m: int, observed: int) -> dict[
     U, V, _ = dense()
     solver = model._solver
     u, v = start_U.copy(), start_V.copy()
-    alternate_zero_filled(solver._A, solver._B, solver._C, u, v, none_U, none_V, 0.0, 0.0, 1e-300, iterations)
+    alternate_factors(False, solver._A, solver._B, solver._C, u, v, none_U, none_V, 0.0, 0.0, 1e-300, iterations)
     np.testing.assert_allclose(u @ v.T, U @ V.T, rtol=1e-8)
     slow, fast = alternate(dense, ours, rounds=7, repeats=20 if M < 1000 else 3)
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 import numbers
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from polaug.errors import InvalidInputError, StateError, invalid, shown, unknown
 
 MAX_SIZE = 4096
-"""Default maximum number of features of a map: solvers hold size × size matrices."""
+"""Maximum number of features of a map: solvers hold size × size matrices."""
 
 MAX_ROWS = 1 << 20
 """Maximum number of rows that a hashed map enumerates: a larger X would not fit into memory."""
@@ -66,36 +66,24 @@ def choice(parameter: str, value: Any, valid: tuple[str, ...]) -> str:
     return str(value)
 
 
-def per_dimension(parameter: str, value: Any, dimensions: int) -> NDArray[np.float64]:
-    """One finite number for all dimensions, or one for each, as an array (dimensions,)."""
-    try:
-        values = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        values = np.empty((0, 0))
-    if values.shape not in ((), (dimensions,)) or not (np.abs(values) <= 1e100).all():  # NaN fails this too
-        raise invalid(
-            parameter,
-            f"must be one finite number, or one for each of the {dimensions} dimensions",
-            value,
-            f"Pass a number or a sequence of {dimensions} numbers.",
-        )
-    return np.broadcast_to(values, (dimensions,)).copy()
+def per_dimension(parameter: str, value: Any, dimensions: int) -> list[Any]:
+    """One number for all dimensions, or one for each, as a list; the numbers themselves are not checked."""
+    values = list(value) if isinstance(value, (Sequence, np.ndarray)) else [value] * dimensions
+    if len(values) != dimensions:
+        rule = f"must be one number, or one for each of the {dimensions} dimensions"
+        raise invalid(parameter, rule, value, f"Pass a number or a sequence of {dimensions} numbers.")
+    return values
 
 
-def size_limit(what: str, size: int, max_size: int, remedy: str) -> int:
-    """`size` if it is at most `max_size`; called before anything of that size is built."""
-    if size > max_size:
-        raise invalid("max_size", f"{what} may have at most {max_size} features", size, remedy)
+def size_limit(what: str, size: int, remedy: str, most: int = MAX_SIZE) -> int:
+    """`size` if it is at most `most`; called before anything of that size is built."""
+    if size > most:
+        raise invalid("features", f"{what} may have at most {most}", size, remedy)
     return size
 
 
-def loaded(
-    owner: str, state: Mapping[str, Any], like: Mapping[str, NDArray[Any]], growing: tuple[str, ...] = ()
-) -> dict[str, NDArray[Any]]:
-    """Copies of the arrays of `state`, once they all have the keys, shapes and kinds of `like` and are finite.
-
-    Keys in `growing` may differ in the length of their first axis.
-    """
+def loaded(owner: str, state: Mapping[str, Any], like: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Copies of the arrays of `state`, once they all have the keys, shapes and kinds of `like` and are finite."""
     if not isinstance(state, Mapping):
         raise StateError(f"state: the state of {owner} must be a dict of arrays, got {shown(state)}. Save it again.")
     odd = sorted(set(state) ^ set(like), key=str)
@@ -108,8 +96,7 @@ def loaded(
             array = np.array(state[key])
         except ValueError:
             array = np.array(None)
-        shape, wanted = (array.shape, example.shape) if key not in growing else (array.shape[1:], example.shape[1:])
-        if shape != wanted or array.ndim != example.ndim or array.dtype.kind != example.dtype.kind:
+        if array.shape != example.shape or array.dtype.kind != example.dtype.kind:
             raise StateError(
                 f"state: {key!r} of {owner} must be like {shown(example)}, got {shown(array)}. "
                 "Load it into the map it came from."

@@ -67,7 +67,13 @@ def snapshot(owner: object, *without: str) -> State:
 
 def restore(owner: object, state: Mapping[str, NDArray[Any]]) -> None:
     """Fill `owner`, which was built with the same settings, from `snapshot`."""
-    _Reader(state).value(json.loads(str(state[_TEXT])), owner)
+    try:
+        tree = json.loads(str(state[_TEXT]))
+        if not isinstance(tree, list) or tree[:3] != ["object", 0, type(owner).__name__]:
+            raise StateError(f"state: it is not that of a {type(owner).__name__}. The state is damaged.")
+        _Reader(state).value(tree, owner)
+    except RecursionError as fault:
+        raise StateError("state: its structure is nested too deeply. The state is damaged.") from fault
 
 
 def with_checksums(state: State) -> State:
@@ -114,8 +120,9 @@ class _Writer:
         if isinstance(value, dict):
             if set(map(type, value)) | set(map(type, value.values())) <= _PLAIN:
                 return ["dict", list(value.items())]
-            items = enumerate(value.items())
-            return ["dict", [[self.tree(k, ""), self.tree(v, f"{path}.{_name(k, i)}")] for i, (k, v) in items]]
+            labels = [key if isinstance(key, (str, int)) else i for i, key in enumerate(value)]
+            pairs = zip(labels, value.items(), strict=True)
+            return ["dict", [[self.tree(k, ""), self.tree(v, f"{path}.{label}")] for label, (k, v) in pairs]]
         if type(value).__name__ in _SEQUENCES:
             if set(map(type, value)) <= _PLAIN:
                 return [type(value).__name__, list(value)]
@@ -174,7 +181,8 @@ class _Reader:
 
     def _object(self, number: int, name: str, own: dict[str, Any], now: Any) -> Any:
         cls = type(now) if type(now).__name__ == name else _CLASSES[name]
-        if not set(own) <= set(_attributes(cls)):
+        known = set(_attributes(cls))
+        if not set(own) <= known or (number and set(own) != known):  # the owner's caller may keep some for itself
             raise StateError(f"state: {name} has other attributes than those saved. Save it again.")
         if issubclass(cls, tuple):
             self._met[number] = cls(**{key: self.value(tree) for key, tree in own.items()})
@@ -189,7 +197,3 @@ class _Reader:
         if hasattr(made, "_restored"):
             made._restored()
         return made
-
-
-def _name(key: Any, number: int) -> str:
-    return str(key) if isinstance(key, (str, int)) else str(number)

@@ -30,9 +30,6 @@ LARGEST_COUNT = 2**62
 """Upper bound of all counters."""
 
 _BLOCK = 2**20  # bytes per read
-LARGEST_NUMBER = 1e205
-"""Observations and rewards are at most 1e100, so sums of their squares stay below this."""
-
 _WORD = 2**64 - 1
 UNREADABLE = (
     OSError, ValueError, EOFError, KeyError, IndexError, AttributeError, TypeError, SyntaxError, OverflowError,
@@ -79,13 +76,6 @@ def within(what: str, numbers: Any, least: int, most: int) -> None:
     if array.size and not (array.min() >= least and array.max() <= most):
         found = f"{array.min()} to {array.max()}"
         raise StateError(f"{what}: must be from {least} to {most}, got {found}. The state is damaged.")
-
-
-def bounded(what: str, numbers: Any, most: float = LARGEST_NUMBER) -> None:
-    """Refuse numbers that are not finite or larger than `most`: what is computed from them would overflow."""
-    array = np.asarray(numbers)
-    if array.dtype.kind == "f" and not (np.abs(array.astype(np.float64)) <= most).all():
-        raise StateError(f"{what}: must be finite and at most {most:g} in size. The state is damaged.")
 
 
 def write_arrays(file: IO[bytes], state: Mapping[str, NDArray[Any]]) -> None:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from polaug.errors import InvalidInputError, StateError
 from polaug.explorers import Explorer, Transitions
-from polaug.features.spaces import Space, mapped
+from polaug.features.spaces import Space, mapped, stacked
 from polaug.streams import stream
 
 SPACES: dict[str, tuple[Space, Space]] = {
@@ -61,7 +61,7 @@ class Rollout:
         self.observations = self._sample()
 
     def _sample(self) -> Any:
-        return mapped(_stacked, *(self.space.sample() for _ in range(self.n)))
+        return stacked([self.space.sample() for _ in range(self.n)])
 
     def step(self, actions: Any) -> Transitions:
         """Transitions to random next observations."""
@@ -73,10 +73,6 @@ class Rollout:
         whole = np.asarray(ended.any(axis=0))
         self.observations = mapped(functools.partial(_where, whole), self._sample(), following)
         return transitions
-
-
-def _stacked(*rows: Any) -> NDArray[Any]:
-    return np.stack(rows)
 
 
 def _where(rows: NDArray[np.bool_], first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
@@ -182,21 +178,14 @@ class ExplorerContract(ABC):
         """Masked actions are never chosen, and invalid masks raise an error and change nothing."""
         for explorer, rollout in self.each():
             if isinstance(explorer.action_space, spaces.Box):
-                _refused(
-                    InvalidInputError,
-                    "a mask of torques",
-                    explorer.act,
-                    rollout.observations,
-                    np.ones((2, 3), dtype=bool),
-                )
+                masks = np.ones((2, 3), dtype=bool)
+                _refused(InvalidInputError, "a mask of torques", explorer.act, rollout.observations, masks)
                 continue
             counts = _choices(explorer.action_space)
             for _ in range(20):
                 masks = np.concatenate([_mask(count, rollout) for count in counts], axis=1)
-                for actions in (
-                    explorer.act(rollout.observations, masks),
-                    explorer.greedy(rollout.observations, masks),
-                ):
+                for choose in (explorer.act, explorer.greedy):
+                    actions = choose(rollout.observations, masks)
                     assert actions is None or _legal(actions, masks, explorer.action_space), "an illegal action"
                 explorer.observe(rollout.step(explorer.act(rollout.observations, masks)))
             before = explorer.state_dict()

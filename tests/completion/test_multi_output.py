@@ -71,13 +71,13 @@ def test_engines_that_have_seen_different_rows_merge_exactly():
     whole.add(phi, targets)
     for k, part in enumerate(parts):
         part.add(phi[k::3], targets[k::3])
-    parts[0].merge(parts[1].sums)
-    parts[0].merge(parts[2].sums)
+    parts[0].merge(parts[1])
+    parts[0].merge(parts[2])
     np.testing.assert_allclose(parts[0].weights, whole.weights, atol=1e-10)
     np.testing.assert_allclose(parts[0].variance(phi), whole.variance(phi), rtol=1e-8)
     assert parts[0].count == 500
-    with pytest.raises(InvalidInputError, match="sums"):
-        parts[0].merge(MultiOutput(np.full(29, 0.1), 4).sums)
+    with pytest.raises(InvalidInputError, match="other"):
+        parts[0].merge(MultiOutput(np.full(29, 0.1), 4))
 
 
 def test_it_goes_on_from_its_state_to_the_bit():

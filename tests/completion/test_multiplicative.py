@@ -23,9 +23,9 @@ def test_zero_filled_kernel_equals_the_dense_transcription(kernel, lambdas):
     U, V = start(rng, 6, 4, 2)
     previous_U, previous_V = start(rng, 6, 4, 2)
     expected = dense_multiplicative(p.X, p.Y, Q_tilde, U, V, previous_U, previous_V, *lambdas, 1e-9, 60)
-    alternate = multiplicative.alternate_zero_filled
+    alternate = multiplicative.alternate_factors
     run = alternate if kernel == "compiled" else alternate.py_func
-    arguments = p.X.T @ p.X, p.Y.T @ p.Y, p.X.T @ Q_tilde @ p.Y
+    arguments = False, p.X.T @ p.X, p.Y.T @ p.Y, p.X.T @ Q_tilde @ p.Y
     iterations, _ = run(*arguments, U, V, previous_U, previous_V, *lambdas, 1e-9, 60)
     np.testing.assert_allclose(U, expected[0], rtol=1e-8)
     np.testing.assert_allclose(V, expected[1], rtol=1e-8)
@@ -40,9 +40,9 @@ def test_masked_kernel_equals_the_dense_transcription(kernel):
     previous_U, previous_V = start(rng, 6, 4, 2)
     Q_tilde = p.mask * p.Q
     expected = dense_masked_multiplicative(p.X, p.Y, Q_tilde, p.mask, U, V, previous_U, previous_V, 0.05, 0.05, 30)
-    alternate = multiplicative.alternate_masked
+    alternate = multiplicative.alternate_factors
     run = alternate if kernel == "compiled" else alternate.py_func
-    run(p.X[p.rows], p.Y[p.columns], p.X.T @ Q_tilde @ p.Y, U, V, previous_U, previous_V, 0.05, 0.05, 0.0, 30)
+    run(True, p.X[p.rows], p.Y[p.columns], p.X.T @ Q_tilde @ p.Y, U, V, previous_U, previous_V, 0.05, 0.05, 0.0, 30)
     np.testing.assert_allclose(U, expected[0], rtol=1e-8)
     np.testing.assert_allclose(V, expected[1], rtol=1e-8)
 
@@ -120,8 +120,8 @@ def test_zero_denominator_leaves_the_entry_as_it_is():
     U, V = np.array([[2.0], [3.0]]), np.array([[1.0]])
     none = np.zeros((2, 1))
     A = np.diag([1.0, 0.0])  # the second feature never occurs: 0 / 0 in Eq. 3
-    iterations, status = multiplicative.alternate_zero_filled(
-        A, np.eye(1), np.array([[4.0], [0.0]]), U, V, none, np.zeros((1, 1)), 0.0, 0.0, 1e-9, 10
+    iterations, status = multiplicative.alternate_factors(
+        False, A, np.eye(1), np.array([[4.0], [0.0]]), U, V, none, np.zeros((1, 1)), 0.0, 0.0, 1e-9, 10
     )
     assert U[1, 0] == 3.0
     assert U[0, 0] * V[0, 0] == pytest.approx(4.0)
@@ -132,8 +132,8 @@ def test_zero_denominator_leaves_the_entry_as_it_is():
 def test_cancelling_denominator_counts_as_zero():
     # A U VᵀBV = 2 and λ U'U'ᵀU = 2: the printed denominator is exactly 0
     U, V = np.array([[2.0]]), np.array([[1.0]])
-    multiplicative.alternate_zero_filled(
-        np.eye(1), np.eye(1), np.array([[5.0]]), U, V, np.array([[1.0]]), np.zeros((1, 1)), 1.0, 0.0, 1e-9, 1
+    multiplicative.alternate_factors(
+        False, np.eye(1), np.eye(1), np.array([[5.0]]), U, V, np.array([[1.0]]), np.zeros((1, 1)), 1.0, 0.0, 1e-9, 1
     )
     assert U[0, 0] == 2.0
 
@@ -142,7 +142,7 @@ def test_negative_ratio_changes_the_sign_as_printed():
     U, V = np.array([[1.0]]), np.array([[1.0]])
     none = np.zeros((1, 1))
     one = np.eye(1)
-    multiplicative.alternate_zero_filled(one, one, np.array([[-3.0]]), U, V, none, none, 0.0, 0.0, 1e-9, 50)
+    multiplicative.alternate_factors(False, one, one, np.array([[-3.0]]), U, V, none, none, 0.0, 0.0, 1e-9, 50)
     assert U[0, 0] * V[0, 0] == pytest.approx(-3.0)
 
 
@@ -156,8 +156,8 @@ def test_divergence_keeps_the_last_factors_in_range_and_says_so():
     assert model.status in ("diverged", "max_iterations", "converged")
     U, V = np.full((1, 1), 1e100), np.full((1, 1), 1.0)
     none, one = np.zeros((1, 1)), np.full((1, 1), 1e-100)
-    _, status = multiplicative.alternate_zero_filled(
-        one, one, np.full((1, 1), 1e100), U, V, none, none, 0.0, 0.0, 1e-9, 9
+    _, status = multiplicative.alternate_factors(
+        False, one, one, np.full((1, 1), 1e100), U, V, none, none, 0.0, 0.0, 1e-9, 9
     )
     assert multiplicative.STATUS[status] == "diverged"
     assert np.isfinite(U).all()

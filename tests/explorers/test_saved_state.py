@@ -1,5 +1,7 @@
 """Saved explorers: what may differ between saving and loading, and what damage is refused when it is loaded."""
 
+import json
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -8,7 +10,9 @@ from tests.explorers.playing import play
 
 import polaug
 from polaug.errors import StateError
-from polaug.testing import Rollout
+from polaug.snapshot import CHECKSUMS, with_checksums
+from polaug.state import part, prefixed
+from polaug.testing import Rollout, states_equal
 
 CAR = spaces.Box(np.array([-1.2, -0.07], np.float32), np.array([0.6, 0.07], np.float32))
 ACTIONS = spaces.Discrete(3)
@@ -57,6 +61,35 @@ def test_damage_is_refused_when_loaded_or_does_no_harm(name, damage):
         for _ in range(3):
             explorer.observe(rollout.step(explorer.act(rollout.observations)))
         explorer.q_values(rollout.observations)
+
+
+def without_the_first_attribute_of_a_part(text):
+    tree = json.loads(text)
+    part = next(value for value in tree[3].values() if isinstance(value, list) and value[0] == "object")
+    part[3].pop(next(iter(part[3])))
+    return json.dumps(tree)
+
+
+@pytest.mark.parametrize("name", ["model", "tabular"])
+@pytest.mark.parametrize(
+    "forged",
+    [
+        lambda text: "[" * 100_000,
+        lambda text: "{}",
+        lambda text: "5",
+        lambda text: json.dumps(["object", 0, "Returns", {}]),
+        without_the_first_attribute_of_a_part,
+    ],
+)
+def test_a_forged_structure_with_right_checksums_is_refused_and_changes_nothing(name, forged):
+    explorer = trained(name)
+    before = explorer.state_dict()
+    own = part("state", before)
+    own.pop(CHECKSUMS)
+    own["structure"] = np.array(forged(str(own["structure"])))
+    with pytest.raises(StateError, match="state: "):
+        explorer.load_state_dict(before | prefixed("state", with_checksums(own)))
+    assert states_equal(before, explorer.state_dict())
 
 
 def flipped(array, rng):

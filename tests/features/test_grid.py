@@ -34,15 +34,9 @@ def test_observations_go_to_the_nearest_point(mountain_car):
 
 
 def test_every_centre_lies_in_its_own_row(mountain_car):
-    for options in ({"step": (0.1, 0.01)}, {"bins": (7, 4), "scaled": False}, {"edges": [[-1, 0, 0.5], [-0.1, 0, 1]]}):
+    for options in ({"step": (0.1, 0.01)}, {"bins": (7, 4), "scaled": False}):
         grid = state_features("grid", mountain_car, **options)
         np.testing.assert_array_equal(grid.rows(grid.row_features()), np.arange(grid.n_rows))
-
-
-def test_edges_need_not_be_even():
-    grid = state_features("grid", spaces.Box(-np.inf, np.inf, (1,)), edges=[[0, 1, 10, 100]])
-    np.testing.assert_array_equal(grid.rows(np.array([[-5.0], [0.5], [1.0], [9.9], [50], [1e9]])), [0, 0, 1, 1, 2, 2])
-    np.testing.assert_array_equal(grid.row_features()[:, 0], [0.5, 5.5, 55])
 
 
 def test_infinite_bounds_follow_the_observed_range(cart_pole):
@@ -59,22 +53,14 @@ def test_infinite_bounds_follow_the_observed_range(cart_pole):
 
 
 def test_a_step_without_bounds_says_what_to_pass(cart_pole):
-    with pytest.raises(InvalidInputError, match=r"dimension 1.*low= and high=.*bins="):
+    with pytest.raises(InvalidInputError, match=r"dimension 1.*bins="):
         state_features("grid", cart_pole, step=0.5)
-    high = np.array([2.4, 3, 0.2, 3])
-    assert state_features("grid", cart_pole, step=high, low=-high, high=high).n_rows == 3**4
 
 
 def test_the_automatic_grid_stays_small(mountain_car, cart_pole):
     assert state_features("grid", mountain_car).n_rows == 400
     assert state_features("grid", cart_pole).n_rows == 5**4
     assert state_features("grid", spaces.Discrete(3)).n_rows == 3
-
-
-def test_constant_feature_is_appended(mountain_car):
-    X = state_features("grid", mountain_car, step=(0.1, 0.01), constant=True).row_features()
-    assert X.shape == (285, 3)
-    np.testing.assert_array_equal(X[:, 2], 1)
 
 
 def test_scaled_centres_are_within_one(mountain_car):
@@ -85,16 +71,12 @@ def test_scaled_centres_are_within_one(mountain_car):
 @pytest.mark.parametrize(
     ("options", "rule"),
     [
-        ({"step": 0.1, "bins": 3}, "at most one of step, bins and edges"),
+        ({"step": 0.1, "bins": 3}, "at most one of step and bins"),
         ({"step": 0}, "above 0"),
         ({"step": 1e-9}, "at most 1048576 points"),
         ({"step": (0.1, 0.1, 0.1)}, "each of the 2 dimensions"),
         ({"bins": 0}, "bins.*at least 1"),
-        ({"bins": (2, 3, 4)}, "each of 2 dimensions"),
-        ({"edges": [[0, 1]]}, "each of 2 dimensions"),
-        ({"edges": [[0, 1], [1, 0]]}, "increasing"),
-        ({"edges": [[0, 1], ["a", "b"]]}, "lists of numbers"),
-        ({"low": 1.0, "high": 0.0}, "not be below low"),
+        ({"bins": (2, 3, 4)}, "each of the 2 dimensions"),
     ],
 )
 def test_bad_options_are_refused(mountain_car, options, rule):

@@ -40,7 +40,7 @@ def test_discrete_respects_start_and_a_trailing_axis():
 def test_what_is_not_finite_is_named_by_environment_and_dimension(bad):
     observations = np.zeros((3, 3), np.float32)
     observations[1, 2] = bad
-    for name in ("random_fourier", "fourier", "polynomial", "grid", "simhash"):
+    for name in ("random_fourier", "fourier", "grid", "simhash"):
         features = state_features(name, UNBOUNDED)
         for call in (features, features.observe):
             with pytest.raises(InvalidInputError, match="environment 1, dimension 2"):
@@ -205,7 +205,7 @@ def test_what_is_no_space_is_refused():
 
 
 def test_no_environments_is_an_empty_batch():
-    for name in ("random_fourier", "fourier", "polynomial", "grid", "simhash"):
+    for name in ("random_fourier", "fourier", "grid", "simhash"):
         features = state_features(name, UNBOUNDED)
         assert features(np.empty((0, 3))).shape == (0, features.size)
         assert features.observe(np.empty((0, 3))) is False

@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from polaug.checks import non_negative, positive, whole
+from polaug.completion.cost import orthonormal
 from polaug.completion.entries import Entries, FloatArray, Omega
-from polaug.completion.rank import check_rank
-from polaug.completion.subspace import orthonormal
 from polaug.errors import StateError
 from polaug.streams import stream
 
@@ -95,15 +94,14 @@ class Als:
 
     def __init__(self, options: AlsOptions, m: int, n: int) -> None:
         self.options = options
-        if options.rank is not None:
-            check_rank(options.rank, m, n)
         self._m, self._n = m, n
         self._omega = Omega(m, n)
         self.U: FloatArray | None = None
         self.V: FloatArray | None = None
         self.iterations, self.status = 0, "converged"
         self._scales = (1.0, 1.0, 1.0)
-        self._previous: tuple[FloatArray, FloatArray] | None = None
+        self.previous: tuple[FloatArray, FloatArray] | None = None
+        """U' and V', the orthonormal bases of the last fit's predecessors."""
         self._noise = 0.0
 
     @property
@@ -118,26 +116,15 @@ class Als:
             return int(self.U.shape[1])
         return self.options.rank or 1
 
-    def knows(self, X: FloatArray, Y: FloatArray) -> bool:
-        """True: nothing but the observed rows is used."""
-        return True
-
     def update(self, X: FloatArray, Y: FloatArray, entries: Entries) -> None:
         """Add or revise entries, then alternate, from the previous factors if there are any."""
         self._omega.put(entries)
         self._refit()
 
-    def put(
-        self, X: FloatArray, Y: FloatArray, key: tuple[int, int], x: FloatArray, y: FloatArray, value: float
-    ) -> None:
-        """`update` for one entry."""
-        self._omega.put_one(key, x, y, value)
-        self._refit()
-
-    def remove(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> None:
+    def remove(self, entries: Entries) -> None:
         """Remove pairs that are in Ω, then alternate."""
-        for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
-            self._omega.take(row, column)
+        for row, column in zip(entries.rows.tolist(), entries.columns.tolist(), strict=True):
+            self._omega.remove(row, column)
         self._refit()
 
     def __contains__(self, key: tuple[int, int]) -> bool:
@@ -153,7 +140,7 @@ class Als:
         if self.U is not None and self.V is not None and self.U.any() and self.V.any():
             root = np.sqrt(problem.scale_v)
             start = (self.U * (problem.scale_x / root), self.V * (problem.scale_y / root))
-            self._previous = (orthonormal(self.U), orthonormal(self.V))
+            self.previous = (orthonormal(self.U), orthonormal(self.V))
         if self.options.rank is not None:
             U, V, _ = self._solve(problem, self.options.rank, start)
         else:
@@ -204,8 +191,8 @@ class Als:
     def _penalty(self, which: int) -> FloatArray:
         """(ρ + λ) I − λ U'U'ᵀ for factor 0 (U) or 1 (V): positive definite, since U' is orthonormal."""
         keep = self.options.ridge * np.eye((self._m, self._n)[which])
-        if self._previous is not None:
-            weight, basis = (self.options.lambda_1, self.options.lambda_2)[which], self._previous[which]
+        if self.previous is not None:
+            weight, basis = (self.options.lambda_1, self.options.lambda_2)[which], self.previous[which]
             keep += weight * (np.eye(len(basis)) - basis @ basis.T)
         return keep
 
@@ -230,17 +217,13 @@ class Als:
     def penalties(self) -> dict[str, float]:
         """λ₁, λ₂, ridge_u and ridge_v in the caller's units, as `polaug.cost` takes them."""
         sx, sy, sv = self._scales
-        first, second = (0.0, 0.0) if self._previous is None else (self.options.lambda_1, self.options.lambda_2)
+        first, second = (0.0, 0.0) if self.previous is None else (self.options.lambda_1, self.options.lambda_2)
         return {
             "lambda_1": first * sv * sx**2,
             "lambda_2": second * sv * sy**2,
             "ridge_u": (self.options.ridge + first) * sv * sx**2,
             "ridge_v": (self.options.ridge + second) * sv * sy**2,
         }
-
-    def previous(self) -> tuple[FloatArray, FloatArray] | None:
-        """U' and V', the orthonormal bases of the last fit's predecessors."""
-        return self._previous
 
     def std(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         """Standard deviation of Q̂ (M, N) given V: what the observed entries leave open about U."""
@@ -268,8 +251,8 @@ class Als:
         }  # fmt: skip
         if self.U is not None and self.V is not None:
             state |= {"U": self.U.copy(), "V": self.V.copy()}
-        if self._previous is not None:
-            state |= {"previous_U": self._previous[0].copy(), "previous_V": self._previous[1].copy()}
+        if self.previous is not None:
+            state |= {"previous_U": self.previous[0].copy(), "previous_V": self.previous[1].copy()}
         return state
 
     def load_state_dict(self, state: dict[str, NDArray[Any]]) -> None:
@@ -281,7 +264,7 @@ class Als:
         if len(U) != self._m or len(V) != self._n or U.shape[1] != V.shape[1]:
             raise StateError(f"U, V: do not fit {self._m} and {self._n} features, got {U.shape} and {V.shape}.")
         self._omega, self.U, self.V = omega, U, V
-        self._previous = (state["previous_U"], state["previous_V"]) if "previous_U" in state else None
+        self.previous = (state["previous_U"], state["previous_V"]) if "previous_U" in state else None
         self._scales = (float(state["scales"][0]), float(state["scales"][1]), float(state["scales"][2]))
         self._noise = float(state["noise"])
 

@@ -50,15 +50,18 @@ def read_features(name: Literal["X", "Y"], features: ArrayLike, size: int | None
             matrix,
             "Pass the same features, or call fit again.",
         )
-    if finite and not _surely_finite(matrix) and not np.isfinite(matrix).all():
-        where = np.argwhere(~np.isfinite(matrix))[0]
-        raise invalid(
-            name,
-            "must be finite",
-            matrix[tuple(where)].item(),
-            f"Look at row {where[0]}, feature {where[1]} of {name}.",
-        )
+    if finite and not _surely_finite(matrix):
+        _check_finite(name, matrix, np.arange(len(matrix)))
     return matrix
+
+
+def _check_finite(name: str, matrix: FloatArray, rows: IntArray) -> None:
+    """Refuse features of `rows` that are not finite."""
+    bad = np.argwhere(~np.isfinite(matrix))
+    if len(bad):
+        row, feature = bad[0]
+        value = matrix[row, feature].item()
+        raise invalid(name, "must be finite", value, f"Look at row {rows[row]}, feature {feature} of {name}.")
 
 
 def _surely_finite(array: FloatArray) -> bool:
@@ -115,15 +118,8 @@ def read_entries(
     if len(i) > 1:
         i, j, v = _canonical(i, j, v, len(Y))
     x, y = X[i], Y[j]
-    for name, part, index in (("X", x, i), ("Y", y, j)):
-        if not np.isfinite(part).all():
-            bad = np.argwhere(~np.isfinite(part))[0]
-            raise invalid(
-                name,
-                "must be finite",
-                part[tuple(bad)].item(),
-                f"Look at row {index[bad[0]]}, feature {bad[1]} of {name}.",
-            )
+    _check_finite("X", x, i)
+    _check_finite("Y", y, j)
     return Entries(i, j, v, x, y)
 
 
@@ -133,10 +129,7 @@ def _read_indices(name: str, given: ArrayLike, size: int) -> IntArray:
         return np.empty(0, dtype=np.int64)
     if indices.ndim != 1 or indices.dtype.kind not in "iu":
         raise invalid(
-            name,
-            "must be a vector of integers",
-            indices,
-            "Pass row and column numbers of the observed entries.",
+            name, "must be a vector of integers", indices, "Pass row and column numbers of the observed entries."
         )
     if indices.min() < 0 or indices.max() >= size:
         bad = indices[(indices < 0) | (indices >= size)][0].item()
@@ -151,10 +144,7 @@ def _read_numbers(name: str, given: ArrayLike, size: int) -> FloatArray:
         raise invalid(name, "must be numbers", given, "Pass one number for each observed entry.") from None
     if numbers.shape != (size,):
         raise invalid(
-            name,
-            f"must be a vector as long as rows ({size})",
-            numbers,
-            "Pass one number for each observed entry.",
+            name, f"must be a vector as long as rows ({size})", numbers, "Pass one number for each observed entry."
         )
     if not np.isfinite(numbers).all():
         bad = int(np.argmax(~np.isfinite(numbers)))
@@ -189,14 +179,6 @@ class Omega:
     def __contains__(self, key: tuple[int, int]) -> bool:
         return key in self._positions
 
-    def copy(self) -> Omega:
-        """An independent copy."""
-        twin = Omega(self._x.shape[1], self._y.shape[1])
-        twin._positions = dict(self._positions)
-        twin._keys, twin._values = self._keys.copy(), self._values.copy()
-        twin._x, twin._y = self._x.copy(), self._y.copy()
-        return twin
-
     def put(self, entries: Entries) -> FloatArray:
         """Add or revise `entries`; gives the change of each value (the whole value where the pair is new)."""
         keys = zip(entries.rows.tolist(), entries.columns.tolist(), strict=True)
@@ -218,16 +200,14 @@ class Omega:
         self._values[at], self._x[at], self._y[at] = value, x, y
         return value - before
 
-    def take(self, row: int, column: int) -> tuple[FloatArray, FloatArray, float]:
-        """Remove a pair that is in Ω; gives its x, y and value."""
+    def remove(self, row: int, column: int) -> None:
+        """Remove a pair that is in Ω."""
         at = self._positions.pop((row, column))
-        x, y, value = self._x[at].copy(), self._y[at].copy(), float(self._values[at])
         last = len(self._positions)
         if at != last:  # the last entry moves into the gap
             self._positions[int(self._keys[last, 0]), int(self._keys[last, 1])] = at
             for array in (self._keys, self._values, self._x, self._y):
                 array[at] = array[last]
-        return x, y, value
 
     def _grow(self) -> None:
         for name in ("_keys", "_values", "_x", "_y"):

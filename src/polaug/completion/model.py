@@ -3,67 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from polaug.completion.als import Als
-from polaug.completion.entries import Entries, FloatArray, IntArray, read_entries, read_features, read_one
+from polaug.completion.entries import FloatArray, IntArray, read_entries, read_features, read_one
 from polaug.completion.multiplicative import Multiplicative
 from polaug.completion.recursive import Recursive
 from polaug.errors import NotFittedError, StateError, invalid, unknown
 
-
-class Solver(Protocol):
-    """The interface of a solver. Input is already checked; `update` must not fail half-way."""
-
-    Options: ClassVar[Any]
-    needs_all_rows: ClassVar[bool]  # True if the solver needs all of X and Y, not only the observed rows
-    iterations: int
-    status: str
-
-    def __init__(self, options: Any, m: int, n: int) -> None: ...
-
-    @property
-    def rank(self) -> int:
-        """Columns of U and V."""
-
-    @property
-    def n_entries(self) -> int:
-        """|Ω|."""
-
-    @property
-    def U(self) -> FloatArray | None:  # noqa: N802 (the paper's name)
-        """Factor of the rows' features, (m, r)."""
-
-    @property
-    def V(self) -> FloatArray | None:  # noqa: N802 (the paper's name)
-        """Factor of the columns' features, (n, r)."""
-
-    def knows(self, X: FloatArray, Y: FloatArray) -> bool:
-        """True if nothing must be recomputed from all of X and Y."""
-
-    def update(self, X: FloatArray, Y: FloatArray, entries: Entries) -> None:
-        """Add new entries and revise known ones."""
-
-    def put(
-        self, X: FloatArray, Y: FloatArray, key: tuple[int, int], x: FloatArray, y: FloatArray, value: float
-    ) -> None:
-        """`update` for the entry at `key` = (row, column), whose features are x and y."""
-
-    def state_dict(self) -> dict[str, NDArray[Any]]:
-        """Everything as plain arrays."""
-
-    def load_state_dict(self, state: dict[str, NDArray[Any]]) -> None:
-        """Continue from `state_dict`."""
-
-
-SOLVERS: dict[str, type[Any]] = {
-    "als": Als,
-    "multiplicative": Multiplicative,
-    "recursive": Recursive,
-}
+SOLVERS: dict[str, type[Any]] = {"als": Als, "multiplicative": Multiplicative, "recursive": Recursive}
+"""Solvers by name. Their input is checked. `needs_all_rows`: they use all of X and Y, not only the observed rows."""
 
 
 def solvers() -> tuple[str, ...]:
@@ -129,7 +81,7 @@ class InductiveCompletion:
         x_all, y_all = read_features("X", X, None, finite=True), read_features("Y", Y, None, finite=True)
         entries = read_entries(x_all, y_all, rows, columns, values, counts)
         m, n = x_all.shape[1], y_all.shape[1]
-        solver = SOLVERS[self.solver](self.options, m, n)
+        solver = self._new_solver(m, n)
         solver.update(x_all, y_all, entries)
         if isinstance(solver, Recursive):
             solver.settle()
@@ -155,13 +107,14 @@ class InductiveCompletion:
         x_all = read_features("X", X, None if fresh else self._m, finite=False)
         y_all = read_features("Y", Y, None if fresh else self._n, finite=False)
         m, n = x_all.shape[1], y_all.shape[1]
-        solver = SOLVERS[self.solver](self.options, m, n) if fresh else self._solver
+        solver = self._new_solver(m, n) if fresh else self._solver
         known = solver.needs_all_rows and solver.knows(x_all, y_all)
         if solver.needs_all_rows and not known:
             read_features("X", x_all, m, finite=True)
             read_features("Y", y_all, n, finite=True)
         one: Any = (rows, columns, values)
-        if counts is None and type(one[0]) is int and type(one[1]) is int and type(one[2]) is float:
+        fast = counts is None and hasattr(solver, "put")
+        if fast and type(one[0]) is int and type(one[1]) is int and type(one[2]) is float:
             solver.put(x_all, y_all, one[:2], *read_one(x_all, y_all, *one, scanned=known))
         else:
             solver.update(x_all, y_all, read_entries(x_all, y_all, rows, columns, values, counts))
@@ -170,38 +123,18 @@ class InductiveCompletion:
 
     def remove(self, X: ArrayLike, Y: ArrayLike, rows: ArrayLike, columns: ArrayLike) -> InductiveCompletion:
         """Remove observed entries (solvers "als" and "recursive")."""
-        solver = self._fitted()
-        if isinstance(solver, Multiplicative):
-            raise invalid(
-                "solver",
-                "must be 'als' or 'recursive' to remove entries",
-                self.solver,
-                "Call fit without them.",
-            )
-        x_all, y_all = (
-            read_features("X", X, self._m, finite=False),
-            read_features("Y", Y, self._n, finite=False),
-        )
+        solver = self._fitted_as("remove entries", "als", "recursive")
+        x_all, y_all = read_features("X", X, self._m, finite=False), read_features("Y", Y, self._n, finite=False)
         entries = read_entries(x_all, y_all, rows, columns, np.zeros(np.size(np.asarray(rows))))
         missing = [k for k in zip(entries.rows.tolist(), entries.columns.tolist(), strict=True) if k not in solver]
         if missing:
             raise invalid("rows, columns", "must name observed entries", missing[0], "Remove only what was fitted.")
-        if isinstance(solver, Recursive):
-            solver.remove(entries.rows, entries.columns, entries.x, entries.y)
-        else:
-            solver.remove(entries.rows, entries.columns)
+        solver.remove(entries)
         return self
 
     def merge(self, other: InductiveCompletion) -> InductiveCompletion:
         """Add the data of another fitted model (solver "recursive"). The result is exact."""
-        ours, theirs = self._fitted(), other._fitted()
-        if not (isinstance(ours, Recursive) and isinstance(theirs, Recursive)):
-            raise invalid(
-                "solver",
-                "must be 'recursive' in both models to merge",
-                other.solver,
-                "Fit with solver='recursive'.",
-            )
+        ours, theirs = (each._fitted_as("merge", "recursive") for each in (self, other))
         if theirs is ours:
             raise invalid("other", "must be another model", other, "A model already contains its own data.")
         ours.merge(theirs)
@@ -213,14 +146,7 @@ class InductiveCompletion:
         With `return_std` the result is (Q̂, standard deviation), for the solvers "recursive" (noise · √(φᵀΛ⁻¹φ)) and
         "als" (for fixed V).
         """
-        solver = self._fitted()
-        if return_std and isinstance(solver, Multiplicative):
-            raise invalid(
-                "return_std",
-                "needs solver 'recursive' or 'als'",
-                self.solver,
-                "Eq. 3 and 4 have no uncertainty.",
-            )
+        solver = self._fitted_as("give return_std", "als", "recursive") if return_std else self._fitted()
         x = read_features("X", X, self._m, finite=True)
         y = read_features("Y", Y, self._n, finite=True)
         mean = solver.predict(x, y) if isinstance(solver, Recursive) else (x @ solver.U) @ (y @ solver.V).T
@@ -238,20 +164,13 @@ class InductiveCompletion:
 
     def penalties(self) -> dict[str, float]:
         """The weights λ₁, λ₂, ridge_u, ridge_v that `polaug.cost` takes, in the caller's units (solver "als")."""
-        solver = self._fitted()
-        if not isinstance(solver, Als):
-            raise invalid(
-                "solver",
-                "must be 'als' to ask for its penalties",
-                self.solver,
-                "Only als minimises J.",
-            )
-        return solver.penalties()
+        penalties: dict[str, float] = self._fitted_as("ask for its penalties", "als").penalties()
+        return penalties
 
     def previous(self) -> tuple[FloatArray, FloatArray] | None:
         """U' and V' of the geodesic term in the last fit (solver "als"); None if there were none."""
         solver = self._fitted()
-        return solver.previous() if isinstance(solver, Als) else None
+        return solver.previous if isinstance(solver, Als) else None
 
     @property
     def rank(self) -> int:
@@ -289,7 +208,7 @@ class InductiveCompletion:
                     "Build the model with the same solver."
                 )
             m, n = (int(size) for size in state["shape"])
-            solver = SOLVERS[self.solver](self.options, m, n)
+            solver = self._new_solver(m, n)
             solver.load_state_dict(state)
         except (KeyError, TypeError, IndexError, AttributeError) as fault:
             raise StateError(f"state: damaged or incomplete ({fault!r}). Save it again with state_dict().") from fault
@@ -299,6 +218,20 @@ class InductiveCompletion:
             raise StateError(f"state: does not fit this model ({fault}).") from fault
         self._solver, self._m, self._n = solver, m, n
         return self
+
+    def _new_solver(self, m: int, n: int) -> Any:
+        rank, most = self.options.rank, min(m, n)
+        if rank is not None and rank > most:
+            raise invalid("rank", f"must be at most {most}, the smaller of X's {m} and Y's {n} features", rank,
+                          f"Pass rank={most} or fewer, or features that distinguish more.")  # fmt: skip
+        return SOLVERS[self.solver](self.options, m, n)
+
+    def _fitted_as(self, what: str, *solvers: str) -> Any:
+        """The fitted solver, which must be one of `solvers` to do `what`."""
+        if self.solver not in solvers:
+            rule = f"must be {' or '.join(map(repr, solvers))} to {what}"
+            raise invalid("solver", rule, self.solver, f"Build the model with solver={solvers[-1]!r}.")
+        return self._fitted()
 
     def _fitted(self) -> Any:
         if self._solver is None:

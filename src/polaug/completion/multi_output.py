@@ -17,7 +17,6 @@ merge exactly.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -29,18 +28,6 @@ from polaug.errors import invalid
 from polaug.snapshot import saved
 
 _BULK = 0.5  # rows, as a share of p, from which on a matrix product and an inversion cost less than rank-one updates
-
-
-@dataclass(frozen=True, slots=True)
-class Sums:
-    """The sufficient statistics of an engine: add those of several to get the engine that has seen all their data."""
-
-    gram: FloatArray
-    """Φᵀ Φ (p, p); only the lower triangle counts."""
-    moments: FloatArray
-    """Φᵀ T (p, k)."""
-    count: int
-    """Rows."""
 
 
 @saved("prior", "_gram", "_moments", "count", "_block", "_since", "_P", "weights")
@@ -131,21 +118,15 @@ class MultiOutput:
         """P (p, p), of which only the lower triangle counts; not a copy."""
         return self._P
 
-    @property
-    def sums(self) -> Sums:
-        """What a merge needs."""
-        return Sums(self._gram.copy(), self._moments.copy(), self.count)
-
-    def merge(self, sums: Sums) -> None:
+    def merge(self, other: MultiOutput) -> None:
         """Take in the rows that another engine with the same features and prior has seen."""
-        if sums.gram.shape != self._gram.shape or sums.moments.shape != self._moments.shape:
-            raise invalid(
-                "sums", f"must be of {self._moments.shape[0]} features and {self._moments.shape[1]} outputs",
-                sums.moments.shape, "Merge engines with the same settings.",
-            )  # fmt: skip
-        self._gram += sums.gram
-        self._moments += sums.moments
-        self.count += sums.count
+        if other._moments.shape != self._moments.shape:
+            p, k = self._moments.shape
+            raise invalid("other", f"must be of {p} features and {k} outputs", other._moments.shape,
+                          "Merge engines with the same settings.")  # fmt: skip
+        self._gram += other._gram
+        self._moments += other._moments
+        self.count += other.count
         self._invert()
 
     def _invert(self) -> None:

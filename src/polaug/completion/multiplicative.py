@@ -27,12 +27,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from polaug.checks import non_negative, positive, whole
+from polaug.checks import choice, non_negative, positive, whole
 from polaug.compiled import compiled
-from polaug.completion.cost import Reading, check_reading
+from polaug.completion.cost import READINGS, Reading
 from polaug.completion.entries import Entries, FloatArray, Omega
-from polaug.completion.rank import check_rank
-from polaug.errors import StateError, unknown
+from polaug.errors import StateError
 from polaug.state import State, generator_state, restored_generator
 from polaug.streams import stream
 
@@ -65,9 +64,8 @@ class MultiplicativeOptions:
     def __post_init__(self) -> None:
         if self.rank is not None:
             whole("rank", self.rank, 1)
-        check_reading(self.reading)
-        if self.init not in ("random", "previous"):
-            raise unknown("init", self.init, ("random", "previous"))
+        choice("reading", self.reading, READINGS)
+        choice("init", self.init, ("random", "previous"))
         non_negative("lambda_1", self.lambda_1)
         non_negative("lambda_2", self.lambda_2)
         positive("tolerance", self.tolerance)
@@ -82,7 +80,7 @@ class Multiplicative:
 
     def __init__(self, options: MultiplicativeOptions, m: int, n: int) -> None:
         self.options = options
-        self.rank = check_rank(options.rank or 1, m, n)
+        self.rank = options.rank or 1
         self._rng = stream(options.seed, "completion", "multiplicative")
         self.U: FloatArray | None = None
         self.V: FloatArray | None = None
@@ -141,16 +139,12 @@ class Multiplicative:
             U, V = start[:m], start[m:]
         else:
             U, V = previous_U.copy(), previous_V.copy()
-        if options.reading == "zero_filled":
-            self.iterations, status = alternate_zero_filled(
-                self._A, self._B, self._C, U, V, previous_U, previous_V,
-                options.lambda_1, options.lambda_2, options.tolerance, options.max_iterations,
-            )  # fmt: skip
-        else:
-            self.iterations, status = alternate_masked(
-                self._omega.x, self._omega.y, self._C, U, V, previous_U, previous_V,
-                options.lambda_1, options.lambda_2, options.tolerance, options.max_iterations,
-            )  # fmt: skip
+        masked = options.reading == "masked"
+        left, right = (self._omega.x, self._omega.y) if masked else (self._A, self._B)
+        self.iterations, status = alternate_factors(
+            masked, left, right, self._C, U, V, previous_U, previous_V,
+            options.lambda_1, options.lambda_2, options.tolerance, options.max_iterations,
+        )  # fmt: skip
         self.U, self.V, self.status = U, V, STATUS[status]
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
@@ -191,24 +185,8 @@ def _product(A: FloatArray, B: FloatArray, out: FloatArray) -> None:
 
 
 @compiled
-def _inner(A: FloatArray, B: FloatArray, out: FloatArray) -> None:
-    """Out = Aᵀ B."""
-    for i in range(A.shape[1]):
-        for j in range(B.shape[1]):
-            total = 0.0
-            for k in range(A.shape[0]):
-                total += A[k, i] * B[k, j]
-            out[i, j] = total
-
-
-@compiled
 def _rescale(
-    factor: FloatArray,
-    top: FloatArray,
-    bottom: FloatArray,
-    previous: FloatArray,
-    overlap: FloatArray,
-    weight: float,
+    factor: FloatArray, top: FloatArray, bottom: FloatArray, previous: FloatArray, overlap: FloatArray, weight: float
 ) -> float:
     """Factor ← factor ∘ top / (bottom − weight · previous overlap): the common shape of Eq. 3 and 4.
 
@@ -238,43 +216,8 @@ def _rescale(
 
 
 @compiled
-def alternate_zero_filled(
-    A: FloatArray, B: FloatArray, C: FloatArray, U: FloatArray, V: FloatArray,
-    previous_U: FloatArray, previous_V: FloatArray,
-    lambda_1: float, lambda_2: float, tolerance: float, max_iterations: int,
-) -> tuple[int, int]:  # fmt: skip
-    """Eq. 3 and 4 on zero-filled Q̃, in place on U (m, r) and V (n, r); gives iterations and index into STATUS."""
-    m, n, r = U.shape[0], V.shape[0], U.shape[1]
-    AU, BV = np.empty((m, r)), np.empty((n, r))
-    top_u, bottom_u = np.empty((m, r)), np.empty((m, r))
-    top_v, bottom_v = np.empty((n, r)), np.empty((n, r))
-    inner, overlap = np.empty((r, r)), np.empty((r, r))
-    for iteration in range(max_iterations):
-        _product(B, V, BV)
-        _inner(V, BV, inner)
-        _product(A, U, AU)
-        _product(AU, inner, bottom_u)
-        _product(C, V, top_u)
-        _inner(previous_U, U, overlap)
-        change_u = _rescale(U, top_u, bottom_u, previous_U, overlap, lambda_1)  # Eq. 3
-        if change_u < 0.0:
-            return iteration, 2
-        _product(A, U, AU)
-        _inner(U, AU, inner)
-        _product(BV, inner, bottom_v)
-        _inner(C, U, top_v)
-        _inner(previous_V, V, overlap)
-        change_v = _rescale(V, top_v, bottom_v, previous_V, overlap, lambda_2)  # Eq. 4
-        if change_v < 0.0:
-            return iteration, 2
-        if max(change_u, change_v) <= tolerance:
-            return iteration + 1, 0
-    return max_iterations, 1
-
-
-@compiled
-def _masked_bottom(x: FloatArray, y: FloatArray, U: FloatArray, V: FloatArray, of_u: bool, out: FloatArray) -> None:
-    """Xᵀ P_Ω(X U VᵀYᵀ) Y V (m, r), or its counterpart for V (n, r), as a sum over Ω."""
+def _masked_fit(x: FloatArray, y: FloatArray, U: FloatArray, V: FloatArray, out: FloatArray) -> None:
+    """Out = Xᵀ P_Ω(X U VᵀYᵀ) Y V (m, r) as a sum over Ω; its counterpart for V has the roles exchanged."""
     r = U.shape[1]
     z, t = np.empty(r), np.empty(r)
     out[:, :] = 0.0
@@ -288,38 +231,47 @@ def _masked_bottom(x: FloatArray, y: FloatArray, U: FloatArray, V: FloatArray, o
             for i in range(y.shape[1]):
                 t[j] += y[k, i] * V[i, j]
             predicted += z[j] * t[j]
-        if of_u:
-            for i in range(x.shape[1]):
-                for j in range(r):
-                    out[i, j] += predicted * x[k, i] * t[j]
-        else:
-            for i in range(y.shape[1]):
-                for j in range(r):
-                    out[i, j] += predicted * y[k, i] * z[j]
+        for i in range(x.shape[1]):
+            for j in range(r):
+                out[i, j] += predicted * x[k, i] * t[j]
 
 
 @compiled
-def alternate_masked(
-    x: FloatArray, y: FloatArray, C: FloatArray, U: FloatArray, V: FloatArray,
+def alternate_factors(
+    masked: bool, left: FloatArray, right: FloatArray, C: FloatArray, U: FloatArray, V: FloatArray,
     previous_U: FloatArray, previous_V: FloatArray,
     lambda_1: float, lambda_2: float, tolerance: float, max_iterations: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Eq. 3 and 4 with the fit masked to Ω, whose features are x (|Ω|, m) and y (|Ω|, n); otherwise as above."""
+    """Eq. 3 and 4, in place on U (m, r) and V (n, r); gives iterations and index into STATUS.
+
+    `left` and `right` are A (m, m) and B (n, n), or, if `masked`, the features x (|Ω|, m) and y (|Ω|, n) of Ω.
+    """
     m, n, r = U.shape[0], V.shape[0], U.shape[1]
+    AU, BV, inner, overlap = np.empty((m, r)), np.empty((n, r)), np.empty((r, r)), np.empty((r, r))
     top_u, bottom_u = np.empty((m, r)), np.empty((m, r))
     top_v, bottom_v = np.empty((n, r)), np.empty((n, r))
-    overlap = np.empty((r, r))
     for iteration in range(max_iterations):
-        _masked_bottom(x, y, U, V, True, bottom_u)
+        if masked:
+            _masked_fit(left, right, U, V, bottom_u)
+        else:
+            _product(right, V, BV)
+            _product(V.T, BV, inner)
+            _product(left, U, AU)
+            _product(AU, inner, bottom_u)
         _product(C, V, top_u)
-        _inner(previous_U, U, overlap)
-        change_u = _rescale(U, top_u, bottom_u, previous_U, overlap, lambda_1)  # Eq. 3 on Ω
+        _product(previous_U.T, U, overlap)
+        change_u = _rescale(U, top_u, bottom_u, previous_U, overlap, lambda_1)  # Eq. 3
         if change_u < 0.0:
             return iteration, 2
-        _masked_bottom(x, y, U, V, False, bottom_v)
-        _inner(C, U, top_v)
-        _inner(previous_V, V, overlap)
-        change_v = _rescale(V, top_v, bottom_v, previous_V, overlap, lambda_2)  # Eq. 4 on Ω
+        if masked:
+            _masked_fit(right, left, V, U, bottom_v)
+        else:
+            _product(left, U, AU)
+            _product(U.T, AU, inner)
+            _product(BV, inner, bottom_v)
+        _product(C.T, U, top_v)
+        _product(previous_V.T, V, overlap)
+        change_v = _rescale(V, top_v, bottom_v, previous_V, overlap, lambda_2)  # Eq. 4
         if change_v < 0.0:
             return iteration, 2
         if max(change_u, change_v) <= tolerance:

@@ -27,7 +27,6 @@ from scipy import linalg
 
 from polaug.checks import positive, whole
 from polaug.completion.entries import Entries, FloatArray
-from polaug.completion.rank import check_rank
 from polaug.completion.rank_one import add_entry, refine, revise_entry, times
 from polaug.errors import StateError, invalid
 
@@ -54,10 +53,7 @@ class RecursiveOptions:
         positive("ridge", self.ridge)
         if not (0.0 < self.forgetting <= 1.0):
             raise invalid(
-                "forgetting",
-                "must lie in (0, 1]",
-                self.forgetting,
-                "Pass 1 to keep everything, or say 0.999.",
+                "forgetting", "must lie in (0, 1]", self.forgetting, "Pass 1 to keep everything, or say 0.999."
             )
         if self.noise is not None:
             positive("noise", self.noise)
@@ -73,7 +69,7 @@ class Recursive:
         self.options = options
         self._m, self._n = m, n
         self._full_rank = min(m, n)
-        self.rank = check_rank(options.rank or self._full_rank, m, n)
+        self.rank = options.rank or self._full_rank
         p = m * n
         self.block = max(64, 2 * p)
         self.iterations, self.status = 1, "converged"
@@ -95,16 +91,11 @@ class Recursive:
         self._phi, self._h = np.empty(p), np.empty(p)
         self._square_sum = 0.0  # Σ weight Q̃²
         self._weight_sum = 0.0
-        self._truncated: tuple[FloatArray, FloatArray] | None = None
 
     @property
     def n_entries(self) -> int:
         """|Ω|."""
         return len(self._entries)
-
-    def knows(self, X: FloatArray, Y: FloatArray) -> bool:
-        """True: nothing but the observed rows is used."""
-        return True
 
     def update(self, X: FloatArray, Y: FloatArray, entries: Entries) -> None:
         """Add new entries and revise known ones."""
@@ -146,10 +137,10 @@ class Recursive:
         self._entries[key] = (value, 1.0, self._epoch)
         self._tick()
 
-    def remove(self, rows: NDArray[np.int64], columns: NDArray[np.int64], x: FloatArray, y: FloatArray) -> None:
-        """Remove known entries, whose features are x (k, m) and y (k, n)."""
-        for k, key in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
-            self._drop(x[k], y[k], self._entries.pop(key))
+    def remove(self, entries: Entries) -> None:
+        """Remove known entries."""
+        for k, key in enumerate(zip(entries.rows.tolist(), entries.columns.tolist(), strict=True)):
+            self._drop(entries.x[k], entries.y[k], self._entries.pop(key))
             self._tick()
 
     def __contains__(self, key: tuple[int, int]) -> bool:
@@ -165,23 +156,13 @@ class Recursive:
         if self._n_pending == self.block:
             self._refactor()
         held = add_entry(
-            self._P,
-            self._w,
-            self._b,
-            self._h,
-            self._pending[self._n_pending],
-            x,
-            y,
-            value,
-            weight,
-            _ILL_CONDITIONED,
+            self._P, self._w, self._b, self._h, self._pending[self._n_pending], x, y, value, weight, _ILL_CONDITIONED
         )
         self._pending_weights[self._n_pending] = weight
         self._n_pending += 1
         self._updates += 1
         self._square_sum += weight * value * value
         self._weight_sum += weight
-        self._truncated = None
         # Early on, P still carries 1/ridge in most directions and rank-one updates lose most: refactor at 8, 16, 32, …
         if not held or (self._n_pending >= 8 and self._n_pending >= self._updates_at_refactor):
             self._refactor()
@@ -191,7 +172,6 @@ class Recursive:
     def _revise(self, x: FloatArray, y: FloatArray, change: float, before: float, weight: float) -> None:
         revise_entry(self._P, self._w, self._b, self._h, self._phi, x, y, weight * change)
         self._square_sum += weight * (change * (2.0 * before + change))
-        self._truncated = None
         self._revisions += 1
         if self._revisions % self._refine_every == 0:
             self._refine()
@@ -239,11 +219,10 @@ class Recursive:
         self._refactor()
 
     def _factors(self) -> tuple[FloatArray, FloatArray]:
-        if self._truncated is None:
-            left, sizes, right_t = np.linalg.svd(self.weights, full_matrices=False)
-            root = np.sqrt(sizes[: self.rank])
-            self._truncated = (left[:, : self.rank] * root, right_t[: self.rank].T * root)
-        return self._truncated
+        """U (m, r) and V (n, r) with W ≈ U Vᵀ."""
+        left, sizes, right_t = np.linalg.svd(self.weights, full_matrices=False)
+        root = np.sqrt(sizes[: self.rank])
+        return left[:, : self.rank] * root, right_t[: self.rank].T * root
 
     @property
     def U(self) -> FloatArray:  # noqa: N802 (the paper's name)
@@ -303,7 +282,6 @@ class Recursive:
         self._square_sum += other._square_sum
         self._weight_sum += other._weight_sum
         self._updates += other._updates
-        self._truncated = None
         self._refactor()
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
@@ -343,7 +321,6 @@ class Recursive:
         counters = (int(c) for c in state["counters"])
         self._epoch, self._since_block, self._updates_at_refactor, self._updates, self._revisions = counters
         self._square_sum, self._weight_sum = (float(s) for s in state["sums"])
-        self._truncated = None
 
 
 def inverse_of(matrix: FloatArray) -> FloatArray:

@@ -58,9 +58,7 @@ class CountingExplorer(Explorer):
         self._counts: list[dict[int, int]] = [{} for _ in self._sizes]
         self._moves = not self._flatten.categorical.all()  # whether cells ever do
         self._scaled = False  # until a scale is known, every observation is a cell of its own
-        self._cells: dict[
-            int | bytes, tuple[int, FloatArray]
-        ] = {}  # how often each was seen, and the mean of that (d,)
+        self._cells: dict[int | bytes, tuple[int, FloatArray]] = {}  # how often each was seen, and the mean of that
 
     def _choose(self, flat: FloatArray, states: Any) -> IntArray:
         return self._rng.integers(self.actions.n_actions, size=len(flat))
@@ -92,8 +90,7 @@ class CountingExplorer(Explorer):
         self._cells, self._scaled, self._counts = {}, True, [{} for _ in self._sizes]
         if not cells:
             return
-        assert isinstance(self._hash, SimHash)  # only a scale moves cells
-        codes = self._hash.rows_of_flat(np.array([mean for _, mean in cells]))
+        codes = self._hash.rows(np.array([mean for _, mean in cells]))
         self._add(codes, [seen for seen, _ in cells])
         for code, (seen, mean) in zip(codes.tolist(), cells, strict=True):
             self._meet(code, seen, mean)

@@ -35,9 +35,7 @@ class EpsilonZExplorer(Explorer):
     ) -> None:
         super().__init__(observation_space, action_space, **common)
         if positive("exponent", exponent) <= 1.0:
-            raise invalid(
-                "exponent", "must be above 1: the times have no distribution otherwise", exponent, "Pass 2.0."
-            )
+            raise invalid("exponent", "must be above 1: the times have no distribution otherwise", exponent, "Pass 2.")
         self._exponent, self._longest = float(exponent), whole("longest", longest, 1)
         self._current = np.zeros(0, dtype=np.int64)
         self._left = np.zeros(0, dtype=np.int64)

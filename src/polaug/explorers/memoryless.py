@@ -28,18 +28,10 @@ class Choice(NamedTuple):
 
 
 def memoryless_path(table: Table, start: int, views: Sequence[int], gamma: float) -> dict[int, Choice]:
-    """The choice for each observation on the best path from `start` to an end; empty if none was found.
+    """The choice for each observation on the best path from state `start` to an end; empty if none was found.
 
-    Parameters
-    ----------
-    table : Table
-        The transitions. One that is a share of those of its pair counts as much less as that.
-    start : int
-        The state where episodes begin.
-    views : sequence of int
-        The observation of each state.
-    gamma : float
-        Discount.
+    `views` are the observations of the states. A transition of `table` that is a share of those of its pair counts as
+    much less as that.
     """
     outcomes = [[each for each in table.outcomes(s) if each.to != s or each.ends] for s in range(len(views))]
     value = _values(outcomes, gamma)

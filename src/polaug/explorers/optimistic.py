@@ -77,11 +77,8 @@ class OptimisticExplorer(Explorer):
             if not 0.0 <= value < 1.0:
                 raise invalid(name, "must lie in [0, 1)", value, "Pass for example 0.99 for gamma, 0.6 for advantage.")
         self._gamma, self._advantage, self._beta = float(gamma), float(advantage), non_negative("beta", beta)
-        self._ridge, self._sweeps, self._every = (
-            positive("ridge", ridge),
-            whole("sweeps", sweeps, 1),
-            whole("every", every, 1),
-        )
+        self._ridge = positive("ridge", ridge)
+        self._sweeps, self._every = whole("sweeps", sweeps, 1), whole("every", every, 1)
         Y = self.actions.Y
         # With one-hot actions the Gram matrix falls apart: an engine for each action.
         self._one_hot = Y.shape == (len(Y), len(Y)) and bool((np.eye(len(Y)) == Y).all())

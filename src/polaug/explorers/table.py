@@ -72,16 +72,8 @@ class Outcome(NamedTuple):
 class Table:
     """Transition counts of states by `actions` actions, and the values of both modes: exploring and exploiting.
 
-    Parameters
-    ----------
-    actions
-        Number of actions.
-    returns
-        Returns so far, kept up to date by the caller: the scale of optimism.
-    options
-        Caution, patience and budget.
-    places
-        Completes the table of next states instead of `Translations`.
+    `returns`, which the caller keeps up to date, are the scale of optimism. `places` complete the table of next states
+    instead of `Translations`.
     """
 
     def __init__(
@@ -159,10 +151,6 @@ class Table:
     def transitions(self) -> int:
         """How many different ones were counted."""
         return self._edges
-
-    def value(self, s: int) -> float:
-        """V(s) when exploiting."""
-        return float(self._V[EXPLOITING, s])
 
     def tries(self, s: int) -> int:
         """How often an action was tried in a state."""

@@ -38,12 +38,7 @@ class TabularExplorer(Explorer):
 
     Options = TabularOptions
 
-    def __init__(
-        self,
-        observation_space: Space,
-        action_space: Space,
-        **options: Any,
-    ) -> None:
+    def __init__(self, observation_space: Space, action_space: Space, **options: Any) -> None:
         common = {name: options.pop(name) for name in ("seed", "features") if name in options}
         super().__init__(observation_space, action_space, **common)
         settings = TabularOptions(**options)

@@ -10,14 +10,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from polaug.errors import invalid, unknown
-from polaug.features.actions import OneHotActions, OrdinalActions, PolynomialActions
-from polaug.features.base import ActionFeatures, HashedStates, StateFeatures
+from polaug.features.actions import ActionFeatures, OneHotActions, OrdinalActions, PolynomialActions
+from polaug.features.base import HashedStates, StateFeatures
 from polaug.features.custom import Custom
 from polaug.features.fourier import Fourier
 from polaug.features.grid import Grid
 from polaug.features.one_hot import OneHot
-from polaug.features.polynomial import Polynomial
-from polaug.features.product import Product
 from polaug.features.random_fourier import RandomFourier
 from polaug.features.scaling import Scaler
 from polaug.features.simhash import SimHash
@@ -39,8 +37,6 @@ STATE_FEATURES: dict[str, type] = {
     "fourier": Fourier,
     "grid": Grid,
     "one_hot": OneHot,
-    "polynomial": Polynomial,
-    "product": Product,
     "random_fourier": RandomFourier,
     "simhash": SimHash,
 }
@@ -57,8 +53,8 @@ def state_features(
 ) -> StateFeatures:
     """State features x(s) for an observation space, by name or from a callable. A map is returned unchanged.
 
-    "auto" chooses one_hot for categories, random_fourier for numbers, and product for a Tuple of both. `seed` is the
-    seed of random maps. `options` are options of the map's class.
+    "auto" chooses one_hot where all parts are categories and random_fourier otherwise. `seed` is the seed of random
+    maps. `options` are options of the map's class.
     """
     if not isinstance(features, str):
         if isinstance(features, StateFeatures) and not isinstance(features, type):
@@ -69,8 +65,7 @@ def state_features(
             raise invalid("features", "must be a name, a callable or a StateFeatures", features, 'Pass "auto".')
         options, features = options | {"function": features}, "custom"
     elif features == "auto":
-        categorical = Flattener(space).categorical
-        features = "one_hot" if categorical.all() else "product" if categorical.any() else "random_fourier"
+        features = "one_hot" if Flattener(space).categorical.all() else "random_fourier"
     if features == "custom" and "function" not in options:
         raise invalid("features", "custom needs the callable itself", features, "Pass features=f instead of a name.")
     built: StateFeatures = _build("state features", features, STATE_FEATURES, space, options, seed)

@@ -1,4 +1,4 @@
-"""The protocols of feature maps.
+"""The protocols of maps from observations to features.
 
 Every call is batched: `observations` holds n observations along its first axis, as a vector environment
 returns them (for a Tuple space: a tuple of such arrays).
@@ -11,8 +11,6 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
-
-from polaug.features.masks import Legal
 
 
 @runtime_checkable
@@ -49,36 +47,3 @@ class HashedStates(StateFeatures, Protocol):
 
     def row_features(self) -> NDArray[np.float64]:
         """X (n_rows, m): the features of every row."""
-
-
-@runtime_checkable
-class ActionFeatures(Protocol):
-    """y(a): a finite list of N actions, each with a vector of `size` numbers (the paper's n)."""
-
-    @property
-    def n_actions(self) -> int:
-        """Number of actions N, the columns of Q."""
-
-    @property
-    def size(self) -> int:
-        """Number of features n."""
-
-    @property
-    def Y(self) -> NDArray[np.float64]:  # noqa: N802  (the paper's name)
-        """Features (N, n) of all actions, read-only."""
-
-    @property
-    def u(self) -> NDArray[np.float64]:
-        """Positions (N, d) of all actions in [−1, 1]^d."""
-
-    def to_environment(self, indices: NDArray[np.int64]) -> NDArray[Any]:
-        """Actions (k, ...) of the space, in its dtype, for column indices (k,)."""
-
-    def to_indices(self, actions: Any) -> NDArray[np.int64]:
-        """Column (k,) of each action of the space; the nearest one when the space is continuous."""
-
-    def legal(self, masks: Any, n: int) -> Legal:
-        """The legal actions of n environments, from their masks (n, k)."""
-
-    def describe(self, actions: Any, indices: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Features (k, n) of the actions, or of their columns `indices` if the map cannot compute the former."""

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polaug.checks import loaded, per_dimension, whole
+from polaug.checks import loaded, per_dimension, positive, whole
 from polaug.errors import invalid
 from polaug.features.mixed_radix import MixedRadix
 from polaug.features.scaling import Scaler
-from polaug.features.spaces import UNBOUNDED, Flattener, Space
+from polaug.features.spaces import Flattener, Space
+from polaug.state import part, prefixed
 
 _AUTOMATIC_ROWS = 1000
 _AUTOMATIC_BINS = 20
 _MAX_POINTS = 1 << 20
-_PREFIX = "scaler."
 
 
 class Grid:
@@ -26,16 +26,14 @@ class Grid:
     Give at most one of
     - `step`: the points low, low + step, …, high. The paper's MountainCar grid is `step=(0.1, 0.01)`: 19 × 15 rows;
     - `bins`: that many equal cells between low and high;
-    - `edges`: for each dimension the increasing edges of its cells;
-    `step` and `bins` once for all dimensions or one for each. With none of them, equal bins and about 1000 rows.
+    once for all dimensions or one for each. With neither, equal bins and about 1000 rows.
 
-    `low` and `high` default to the space's bounds. Where these are infinite (CartPole's velocities) bins spread
-    over the range observed so far, which is refreshed ever more rarely (see `Scaler`); until its first refresh
-    such a dimension is one cell. A step needs bounds. Observations beyond the bounds go to the outermost cells.
+    Where the space's bounds are infinite (CartPole's velocities) bins spread over the range observed so far, which is
+    refreshed ever more rarely (see `Scaler`); until its first refresh such a dimension is one cell. A step needs
+    bounds. Observations beyond the bounds go to the outermost cells.
 
-    Centres are in the environment's units, as in the paper, when the caller described the grid in them (`step`,
-    `edges`, `low` or `high`), and scaled to [−1, 1] otherwise; `scaled` overrides that. `constant=True` appends
-    a feature 1.
+    Centres are in the environment's units, as in the paper, with a `step`, and scaled to [−1, 1] otherwise; `scaled`
+    overrides that.
     """
 
     def __init__(
@@ -44,50 +42,27 @@ class Grid:
         *,
         step: float | Sequence[float] | None = None,
         bins: int | Sequence[int] | None = None,
-        edges: Sequence[Sequence[float]] | None = None,
-        low: float | Sequence[float] | None = None,
-        high: float | Sequence[float] | None = None,
         scaled: bool | None = None,
-        constant: bool = False,
     ) -> None:
         self._flatten = flatten = Flattener(space)
-        d = flatten.size
-        given = [name for name, value in (("step", step), ("bins", bins), ("edges", edges)) if value is not None]
-        if len(given) > 1:
-            raise invalid("grid", "takes at most one of step, bins and edges", " and ".join(given), f"Keep {given[0]}.")
-        own_units = step is not None or edges is not None or low is not None or high is not None
-        self._scaled = not own_units if scaled is None else bool(scaled)
-        self._constant = bool(constant)
-        self.size = d + self._constant
-
-        self._edges = None if edges is None else _checked_edges(edges, d)
-        if self._edges is not None:
-            lows, highs = (np.array([edge[end] for edge in self._edges]) for end in (0, -1))
-            bounded = np.ones(d, dtype=np.bool_)
-        else:
-            lows = flatten.low if low is None else per_dimension("low", low, d)
-            highs = flatten.high if high is None else per_dimension("high", high, d)
-            bounded = (np.abs(flatten.low) <= UNBOUNDED) | (low is not None)
-            bounded &= (np.abs(flatten.high) <= UNBOUNDED) | (high is not None)
-            if (bounded & (highs < lows)).any():
-                raise invalid("high", "must not be below low", high, "Exchange low and high.")
-
+        if step is not None and bins is not None:
+            raise invalid("grid", "takes at most one of step and bins", "both", "Keep step.")
+        self._scaled = step is None if scaled is None else scaled
+        self.size = d = flatten.size
+        highs = flatten.high
         # A cell number is rint((z + 1) · slope + shift) for z in [−1, 1]: points include both ends, bins do not.
         self._points: list[NDArray[np.float64]] | None = None
         if step is not None:
-            self._points = _points(lows, highs, bounded, per_dimension("step", step, d))
+            self._points = _points(flatten, step)
             counts = np.array([len(points) for points in self._points], dtype=np.int64)
             highs = np.array([points[-1] for points in self._points])
             self._slope, self._shift = (counts[None] - 1) / 2, 0.0
-        elif self._edges is not None:
-            counts = np.array([len(edge) - 1 for edge in self._edges], dtype=np.int64)
-            self._points = [(edge[:-1] + edge[1:]) / 2 for edge in self._edges]
         else:
-            counts = _bins(bins, d, flatten)
+            counts = _bins(bins, flatten)
             self._slope, self._shift = counts[None] / 2, -0.5
         self._cells = MixedRadix(counts)
         self._last = counts[None] - 1.0
-        self._scaler = Scaler(lows, highs, bounded, flatten.resolution, clip=1.0)
+        self._scaler = Scaler(flatten.low, highs, flatten.bounded, flatten.resolution, clip=1.0)
         self._columns = np.arange(d)
         self._centres = self._tabulate()
 
@@ -117,23 +92,18 @@ class Grid:
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """The scale of the cells and their numbers."""
-        state: dict[str, NDArray[Any]] = {_PREFIX + key: array for key, array in self._scaler.state_dict().items()}
-        return state | {"counts": self._cells.counts.copy()}
+        return prefixed("scaler", self._scaler.state_dict()) | {"counts": self._cells.counts.copy()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore a `state_dict`. A StateError changes nothing."""
         new = loaded("Grid", state, self.state_dict())
-        self._cells.check_same(new.pop("counts"), "Grid")
-        self._scaler.load_state_dict({key.removeprefix(_PREFIX): array for key, array in new.items()})
+        self._cells.check_same(new["counts"], "Grid")
+        self._scaler.load_state_dict(part("scaler", new))
         self._centres = self._tabulate()
 
     def _cell(self, observations: Any) -> NDArray[np.int64]:
         """Cell (n, d) of each observation in each dimension."""
-        x = self._flatten(observations)
-        if self._edges is not None:
-            found = [np.searchsorted(edge[1:-1], x[:, at], side="right") for at, edge in enumerate(self._edges)]
-            return np.stack(found, axis=1).astype(np.int64)
-        position = self._scaler(x)
+        position = self._scaler(self._flatten(observations))
         position += 1.0
         position *= self._slope
         position += self._shift
@@ -144,7 +114,7 @@ class Grid:
 
     def _features(self, cells: NDArray[np.int64]) -> NDArray[np.float64]:
         centres: NDArray[np.float64] = self._centres[self._columns, cells]
-        return np.hstack([centres, np.ones((len(cells), 1))]) if self._constant else centres
+        return centres
 
     def _tabulate(self) -> NDArray[np.float64]:
         """Centres (d, largest count) of the cells of each dimension, padded with zeros."""
@@ -162,39 +132,19 @@ class Grid:
         return table
 
 
-def _checked_edges(edges: Sequence[Sequence[float]], dimensions: int) -> list[NDArray[np.float64]]:
-    remedy = "Pass edges=[[-1.2, -0.5, 0.6], ...], one increasing list for each dimension."
-    try:
-        arrays = [np.asarray(edge, dtype=np.float64) for edge in edges]
-    except (TypeError, ValueError):
-        raise invalid("edges", "must be lists of numbers", edges, remedy) from None
-    if len(arrays) != dimensions:
-        raise invalid("edges", f"must be one list for each of {dimensions} dimensions", edges, remedy)
-    for edge in arrays:
-        if edge.ndim != 1 or len(edge) < 2 or not np.isfinite(edge).all() or (np.diff(edge) <= 0).any():
-            raise invalid("edges", "each must be at least two finite numbers, increasing", edge.tolist(), remedy)
-    return arrays
-
-
-def _points(
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
-    bounded: NDArray[np.bool_],
-    step: NDArray[np.float64],
-) -> list[NDArray[np.float64]]:
+def _points(flatten: Flattener, step: float | Sequence[float]) -> list[NDArray[np.float64]]:
     """For each dimension the points low, low + step, … up to the one nearest to high."""
-    if (step <= 0).any():
-        raise invalid("step", "must be above 0", step.tolist(), "Pass step=(0.1, 0.01) or bins=20.")
-    if not bounded.all():
-        at = int(np.argmin(bounded))
+    steps = [positive("step", width) for width in per_dimension("step", step, flatten.size)]
+    if not flatten.bounded.all():
+        at = int(np.argmin(flatten.bounded))
         raise invalid(
             "step",
             f"needs finite bounds, and dimension {at} has none",
-            [float(low[at]), float(high[at])],
-            "Pass low= and high= too, or bins= instead: bins follow the observed range.",
+            [float(flatten.low[at]), float(flatten.high[at])],
+            "Pass bins= instead: bins follow the observed range.",
         )
     points = []
-    for first, last, width in zip(low, high, step, strict=True):
+    for first, last, width in zip(flatten.low, flatten.high, steps, strict=True):
         count = round((last - first) / width) + 1
         if count > _MAX_POINTS:
             raise invalid("step", f"must leave at most {_MAX_POINTS} points in a dimension", width, "Raise step.")
@@ -204,17 +154,12 @@ def _points(
     return points
 
 
-def _bins(bins: int | Sequence[int] | None, dimensions: int, flatten: Flattener) -> NDArray[np.int64]:
+def _bins(bins: int | Sequence[int] | None, flatten: Flattener) -> NDArray[np.int64]:
     """Number of cells (d,) in each dimension."""
     if bins is not None:
-        listed = list(bins) if isinstance(bins, (Sequence, np.ndarray)) else [bins] * dimensions
-        if len(listed) != dimensions:
-            raise invalid(
-                "bins", f"must be one number or one for each of {dimensions} dimensions", bins, "Pass bins=10."
-            )
-        return np.array([whole("bins", count, 1, _MAX_POINTS) for count in listed], dtype=np.int64)
-    count = min(_AUTOMATIC_BINS, max(2, int(_AUTOMATIC_ROWS ** (1 / dimensions) + 1e-9)))
-    counts = np.full(dimensions, count, dtype=np.int64)
+        counts = per_dimension("bins", bins, flatten.size)
+        return np.array([whole("bins", count, 1, _MAX_POINTS) for count in counts], dtype=np.int64)
+    count = min(_AUTOMATIC_BINS, max(2, int(_AUTOMATIC_ROWS ** (1 / flatten.size) + 1e-9)))
     # More cells than categories would leave rows that nothing can reach.
     choices = np.where(flatten.categorical, flatten.high - flatten.low + 1, count)
-    return np.minimum(counts, choices.astype(np.int64))
+    return np.minimum(count, choices.astype(np.int64))

@@ -29,20 +29,11 @@ def codes(flat: NDArray[np.float64]) -> NDArray[np.int64]:
 def recur(
     returned: int, looked_at: int, before: bool, *, enough: int = 32, rare: float = 0.1, common: float = 0.5
 ) -> bool:
-    """Decides from counts whether observations repeat exactly.
+    """Decides whether observations repeat exactly: of the last `looked_at`, `returned` had been seen before.
 
-    Parameters
-    ----------
-    returned, looked_at : int
-        Of the last `looked_at` observations, how many had been seen before.
-    before : bool
-        What was decided before; True at first, since a table needs no data to begin with.
-    enough : int
-        Observations needed to decide. They cost a model little: its first fit needs some random steps anyway.
-    rare, common : float
-        Below `rare` they do not recur, above `common` they do, in between nothing changes. A systematic search of
-        a finite world comes back at most steps, since it tries every action of a state; measured numbers
-        almost never repeat.
+    Fewer than `enough` leave the decision as `before`, at first True: a table needs no data to begin with. Below the
+    share `rare` they do not recur, above `common` they do, in between nothing changes. A systematic search of a finite
+    world comes back at most steps, since it tries every action of a state; measured numbers almost never repeat.
     """
     if looked_at < enough:
         return before
@@ -58,13 +49,9 @@ class Recurrence:
     its places, but not if every episode begins elsewhere. In the first episode whole numbers and pictures, which
     usually stand for one of finitely many states, count as soon as they come back.
 
-    Parameters
-    ----------
-    window : int
-        How many of the latest observations count, at least. The last quarter of all do: a search that finds the door
-        to another room sees new things for a whole episode, however well it knows the first room.
-    memory : int
-        How many different observations are remembered.
+    At least the latest `window` observations count, or the last quarter of all: a search that finds the door to
+    another room sees new things for a whole episode, however well it knows the first room. `memory` is how many
+    different observations are remembered.
     """
 
     def __init__(self, window: int = 64, memory: int = 20_000) -> None:

@@ -8,33 +8,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polaug.checks import MAX_SIZE, loaded, size_limit, whole
+from polaug.checks import MAX_SIZE, loaded, size_limit
 from polaug.errors import UnsupportedSpaceError, shown
 from polaug.features.mixed_radix import MixedRadix
 from polaug.features.spaces import Flattener, Space
 
 
 class OneHot:
-    """One 1 for each choice: m is the sum of the numbers of categories. Rows are the combinations of choices.
+    """One 1 for each choice: m is the sum of the numbers of categories. Rows are the combinations of choices."""
 
-    With `joint=True` there is one feature for each combination instead: an exact table, for small spaces.
-    """
-
-    def __init__(self, space: Space, *, joint: bool = False, max_size: int = MAX_SIZE) -> None:
+    def __init__(self, space: Space, *, max_size: int = MAX_SIZE) -> None:
         self._flatten = Flattener(space)
         if not self._flatten.categorical.all():
             raise UnsupportedSpaceError(
                 "observation_space: one_hot needs Discrete, MultiDiscrete or MultiBinary, or a Tuple of these, "
-                f"got {shown(space)}. Use product for a Tuple with Box parts, or grid or simhash for a Box."
+                f"got {shown(space)}. Use grid or simhash for numbers."
             )
         counts = (self._flatten.high - self._flatten.low).astype(np.int64) + 1
         self._cells = MixedRadix(counts)
-        self._joint = bool(joint)
         self.size = size_limit(
             "one_hot",
-            self._cells.total if joint else sum(map(int, counts)),
-            whole("max_size", max_size, 1),
-            "Raise max_size, pass joint=False, or use fourier or grid, which treat the number as a position.",
+            sum(map(int, counts)),
+            "Raise max_size, or use fourier or grid, which treat the number as a position.",
+            max_size,
         )
         self._offsets = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)
 
@@ -73,7 +69,6 @@ class OneHot:
         return choices
 
     def _features(self, choices: NDArray[np.int64]) -> NDArray[np.float64]:
-        columns = self._cells.ravel(choices)[:, None] if self._joint else choices + self._offsets
         features = np.zeros((len(choices), self.size))
-        features[np.arange(len(choices))[:, None], columns] = 1.0
+        features[np.arange(len(choices))[:, None], choices + self._offsets] = 1.0
         return features

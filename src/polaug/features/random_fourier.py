@@ -2,66 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
-from polaug.checks import MAX_SIZE, finite, positive, size_limit, whole
-from polaug.errors import invalid
-from polaug.features.scaled import ScaledFeatures
+from polaug.checks import positive, size_limit, whole
+from polaug.features.scaling import ScaledFeatures
 from polaug.features.spaces import Space
 from polaug.streams import stream
+
+_CONSTANT, _LINEAR = 0.5, 0.2  # weights of the constant and linear terms beside waves of norm 1
 
 
 class RandomFourier(ScaledFeatures):
     """cos(ω·z) and sin(ω·z) for Gaussian ω: inner products approximate a Gaussian kernel of the scaled state.
 
     The kernel's length scale is `length_scale` · √d, which keeps its reach the same share of the state space in any
-    dimension; several length scales make several groups of `frequencies` each. The features of a group have
-    norm 1 together, whatever their number. Columns: for each group (see `groups`) its cosines then its sines, then
-    the constant `constant`, then `linear` · z; either is left out when 0.
+    dimension. Columns: cosines, then sines, which have norm 1 together whatever the number of `frequencies`, then ½,
+    then z / 5.
     """
 
     _drawn = ("frequencies",)
 
     def __init__(
-        self,
-        space: Space,
-        *,
-        seed: int = 0,
-        frequencies: int = 50,
-        length_scale: float | Sequence[float] = 0.5,
-        constant: float = 0.5,
-        linear: float = 0.2,
-        bounds: bool = True,
-        clip: float = 3.0,
-        statistics: str = "range",
-        max_size: int = MAX_SIZE,
+        self, space: Space, *, seed: int = 0, frequencies: int = 50, length_scale: float = 0.5, bounds: bool = True
     ) -> None:
-        super().__init__(space, bounds=bounds, clip=clip, statistics=statistics)
+        super().__init__(space, bounds=bounds)
         d = self._flatten.size
-        per_group = whole("frequencies", frequencies, 1)
-        scales = list(length_scale) if isinstance(length_scale, (Sequence, np.ndarray)) else [length_scale]
-        if not scales:
-            raise invalid("length_scale", "must hold at least one number", length_scale, "Pass length_scale=0.5.")
-        self._constant = finite("constant", constant)
-        self._linear = finite("linear", linear)
-        waves = 2 * per_group * len(scales)
-        self.size = size_limit(
-            f"{len(scales)} groups of {per_group} frequencies",
-            waves + (self._constant != 0) + d * (self._linear != 0),
-            whole("max_size", max_size, 1),
-            "Lower frequencies, or pass fewer length scales.",
-        )
-        self._waves = waves
-        self._amplitude = per_group**-0.5  # cos² + sin² = 1 for each frequency
-        self.groups = tuple(slice(2 * per_group * group, 2 * per_group * (group + 1)) for group in range(len(scales)))
+        self._waves = 2 * whole("frequencies", frequencies, 1)
+        self.size = size_limit(f"{frequencies} frequencies", self._waves + 1 + d, "Lower frequencies.")
+        self._amplitude = frequencies**-0.5  # cos² + sin² = 1 for each frequency
         rng = stream(whole("seed", seed, 0), "features", "random_fourier")
-        drawn = [rng.standard_normal((d, per_group)) / (positive("length_scale", c) * np.sqrt(d)) for c in scales]
-        self._frequencies = np.concatenate([half for group in drawn for half in (group, group)], axis=1)  # (d, waves)
+        drawn = rng.standard_normal((d, frequencies)) / (positive("length_scale", length_scale) * np.sqrt(d))
+        self._frequencies = np.concatenate([drawn, drawn], axis=1)  # (d, waves)
         # sin ωz = cos(ωz − π/2): one matrix product and one call of cos make all waves.
-        self._phases = np.tile(np.repeat([0.0, -np.pi / 2], per_group), len(scales))[None]
+        self._phases = np.repeat([0.0, -np.pi / 2], frequencies)[None]
 
     def _basis(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         features = np.empty((len(z), self.size))
@@ -70,8 +44,6 @@ class RandomFourier(ScaledFeatures):
         angles += self._phases
         np.cos(angles, out=waves)
         waves *= self._amplitude
-        if self._constant:
-            features[:, self._waves] = self._constant
-        if self._linear:
-            np.multiply(z, self._linear, out=features[:, -z.shape[1] :])
+        features[:, self._waves] = _CONSTANT
+        np.multiply(z, _LINEAR, out=features[:, self._waves + 1 :])
         return features

@@ -10,16 +10,19 @@ observations with outliers, but drifts for as long as the behaviour changes.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polaug.checks import choice, loaded, positive, whole
-from polaug.errors import StateError, invalid
-from polaug.state import LARGEST_COUNT, bounded
+from polaug.checks import loaded
+from polaug.errors import StateError
+from polaug.features.spaces import Flattener, Space
+from polaug.state import LARGEST_COUNT, part, prefixed
 
+_FIRST, _GROWTH = 20, 1.3  # observations before the first refresh, and their growth until the next
 _TOLERANCE = 0.01  # a shift below 1% of the half-width is not worth recomputing every stored feature
 _WIDEST = 1e101  # of a saved scale: observations are at most 1e100
 _SMALLEST = 1e-100  # with observations up to 1e100 a narrower half-width would overflow
@@ -28,8 +31,8 @@ _SMALLEST = 1e-100  # with observations up to 1e100 a narrower half-width would 
 class Scaler:
     """z = (x − centre) / half-width, clipped to ±`clip`; 0 in dimensions that are constant or not yet known.
 
-    The scale is refreshed when `first` observations were seen and then each time their number has grown by
-    `growth`: O(log steps) times. `low` and `high` (d,) are the space's bounds, `trusted` (d,) marks those to use,
+    The scale is refreshed after 20 observations and then each time their number has grown by 30%: O(log steps) times.
+    `low` and `high` (d,) are the space's bounds, `trusted` (d,) marks those to use,
     `resolution` (d,) is the relative rounding of the observations: a range below it is noise and taken as constant.
     """
 
@@ -42,14 +45,8 @@ class Scaler:
         *,
         statistics: str = "range",
         clip: float = 3.0,
-        first: int = 20,
-        growth: float = 1.3,
     ) -> None:
-        self.statistics = choice("statistics", statistics, ("range", "moments"))
-        self.clip = positive("clip", clip)
-        self.growth = positive("growth", growth)
-        if self.growth <= 1:
-            raise invalid("growth", "must be above 1", growth, "Pass for example growth=1.3.")
+        self.statistics = statistics
         self._adaptive = ~trusted
         self._adapts = bool(self._adaptive.any())
         self._resolution = np.maximum(resolution, 4 * np.finfo(np.float64).eps)
@@ -57,10 +54,10 @@ class Scaler:
         finite_low, finite_high = np.where(trusted, low, 0.0), np.where(trusted, high, 0.0)
         centre = (finite_low + finite_high) / 2
         self._set_scale(centre, self._without_noise(centre, (finite_high - finite_low) / 2))
-        self._ceiling = np.full((1, len(centre)), self.clip)
+        self._ceiling = np.full((1, len(centre)), clip)
         self._floor = -self._ceiling
         self._count = 0
-        self._next_refresh = whole("first", first, 1)
+        self._next_refresh = _FIRST
         # Statistics are of x − origin, the first observation, so that a huge common offset costs no accuracy.
         self._origin = np.zeros_like(self.centre)
         self._running = np.zeros((2, len(self.centre)))  # minimum and maximum, or mean and sum of squares
@@ -111,18 +108,17 @@ class Scaler:
         running = new[f"running_{self.statistics}"]
         count, next_refresh = (int(number) for number in new["counts"])
         ordered = running[0] <= running[1] if self.statistics == "range" else running[1] >= 0
-        if (new["half_width"] < 0).any() or not ordered.all() or count < 0 or next_refresh < 1:
-            raise StateError("state: widths and counts of Scaler must not be negative. The state is damaged.")
-        narrow = (new["half_width"] > 0.0) & (new["half_width"] < _SMALLEST)
-        spread = running if self.statistics == "range" else running[0]
-        if narrow.any() or max(count, next_refresh) > LARGEST_COUNT:
+        width, spread = new["half_width"], running if self.statistics == "range" else running[0]
+        sizes = np.abs(np.concatenate([new["centre"], width, new["origin"], spread.ravel()]))
+        counted = 0 <= count <= LARGEST_COUNT and 1 <= next_refresh <= LARGEST_COUNT
+        possible = ((width == 0.0) | (width >= _SMALLEST)).all() and ordered.all() and (sizes <= _WIDEST).all()
+        if not (counted and possible):
             raise StateError("state: widths or counts of Scaler are impossible. The state is damaged.")
-        bounded("scaler", np.concatenate([new["centre"], new["half_width"], new["origin"], spread.ravel()]), _WIDEST)
         self._set_scale(new["centre"], new["half_width"])
         self._origin, self._running, self._count, self._next_refresh = new["origin"], running, count, next_refresh
 
     def _refresh(self) -> bool:
-        self._next_refresh = max(self._count + 1, math.ceil(self._count * self.growth))
+        self._next_refresh = max(self._count + 1, math.ceil(self._count * _GROWTH))
         first, second = self._running
         if self.statistics == "range":
             centre, half_width = self._origin + (first + second) / 2, (second - first) / 2
@@ -149,3 +145,44 @@ class Scaler:
     def _without_noise(self, centre: NDArray[np.float64], half_width: NDArray[np.float64]) -> NDArray[np.float64]:
         noise = np.maximum(self._resolution * np.abs(centre), _SMALLEST)
         return np.where(half_width > noise, half_width, 0.0)
+
+
+class ScaledFeatures(ABC):
+    """The common body of maps that are a fixed basis of scaled observations: flatten, scale, apply `_basis`.
+
+    A subclass sets `size` and may list random arrays in `_drawn`.
+    `bounds=False` scales by running statistics even where the space has finite bounds: better when an
+    environment's bounds are far wider than what is ever visited. The rest is passed to `Scaler`.
+    """
+
+    size: int
+    _drawn: tuple[str, ...] = ()  # names of the arrays that a seed drew: saved, so that a loaded map is the same
+
+    def __init__(self, space: Space, *, bounds: bool = True, clip: float = 3.0, statistics: str = "range") -> None:
+        self._flatten = flatten = Flattener(space)
+        trusted = flatten.bounded & (bounds | flatten.categorical)
+        self._scaler = Scaler(flatten.low, flatten.high, trusted, flatten.resolution, statistics=statistics, clip=clip)
+
+    @abstractmethod
+    def _basis(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Features (n, m) of scaled observations z (n, d), which may be overwritten."""
+
+    def __call__(self, observations: Any) -> NDArray[np.float64]:
+        """Features (n, m)."""
+        return self._basis(self._scaler(self._flatten(observations)))
+
+    def observe(self, observations: Any) -> bool:
+        """Update the scale; True when stored features are out of date."""
+        return self._scaler.observe(self._flatten(observations))
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """The scale, and what was drawn at random."""
+        state = prefixed("scaler", self._scaler.state_dict())
+        return state | {name: getattr(self, "_" + name).copy() for name in self._drawn}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore a `state_dict`. A StateError changes nothing."""
+        new = loaded(type(self).__name__, state, self.state_dict())
+        self._scaler.load_state_dict(part("scaler", new))
+        for name in self._drawn:
+            setattr(self, "_" + name, new[name])

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import gymnasium as gym
@@ -44,9 +44,6 @@ _INSTEAD_OF_OBSERVATIONS = {
 _DESCRIBING = ("low", "high", "n", "nvec", "start", "min_length", "max_length", "characters")
 _HOLDING = ("spaces", "feature_space", "node_space", "edge_space")
 _SPELT_OUT = 16  # different numbers of one bound that a signature names
-_INSTEAD_OF_ACTIONS = (
-    "wrap the environment in a gymnasium.ActionWrapper with a Discrete, MultiDiscrete or bounded Box space"
-)
 _LARGEST_CODE = 2**32 - 1  # of a text
 
 
@@ -95,23 +92,16 @@ class _Leaf:
         self._checks_choices = choices
         self._encoder: Encoder | None = None
         self.categorical = np.full(self.low.size, choices)
-        self.resolution = np.full(self.low.size, _resolution(self.dtype))
+        self.resolution = np.full(self.low.size, float(np.finfo(self.dtype).eps) if self.dtype.kind == "f" else 0.0)
         if isinstance(space, Columns):
             self.categorical, self.resolution = space.categorical, space.resolution
         elif _is_encoded(space) and not role.startswith("actions"):
             self._encoder = Encoder(self.shape, self.low, self.high)
-            self._clear(self._encoder.size)
+            codes = unbounded_columns(self._encoder.size)
+            self.low, self.high, self.categorical = codes.low, codes.high, codes.categorical
+            self.resolution = np.full(self.low.size, np.finfo(np.float32).eps)
         self.size = self.low.size
-
-    @property
-    def encoded(self) -> bool:
-        """Whether an encoder makes the columns."""
-        return self._encoder is not None
-
-    def _clear(self, size: int) -> None:
-        """The columns are `size` numbers without bounds."""
-        self.low, self.high = np.full(size, -np.inf), np.full(size, np.inf)
-        self.categorical, self.resolution = np.zeros(size, dtype=np.bool_), np.full(size, np.finfo(np.float32).eps)
+        self.encoded = self._encoder is not None
 
     def read(self, values: Any, first_column: int) -> NDArray[np.float64]:
         """Checked values (n, size)."""
@@ -167,7 +157,7 @@ class _TextLeaf:
     def __init__(self, role: str) -> None:
         self.role = role
         self.shape, self.dtype, self.size = (), np.dtype(np.int64), 1
-        self.low, self.high = np.zeros(1), np.full(1, float(_LARGEST_CODE))
+        self.low, self.high, self.encoded = np.zeros(1), np.full(1, float(_LARGEST_CODE)), False
         self.categorical, self.resolution = np.ones(1, dtype=np.bool_), np.zeros(1)
 
     def read(self, values: Any, first_column: int) -> NDArray[np.float64]:
@@ -182,8 +172,9 @@ class _TextLeaf:
 class Flattener:
     """Batches of a space as float64 arrays (n, d), and back.
 
-    `low`, `high` (d,): the space's bounds, possibly infinite. `categorical` (d,): whether a column is a choice.
-    `resolution` (d,): the relative spacing of the numbers that the space's dtype can hold.
+    `low`, `high` (d,): the space's bounds, possibly infinite. `bounded` (d,): whether both are finite and usable.
+    `categorical` (d,): whether a column is a choice. `resolution` (d,): the relative spacing of the numbers that the
+    space's dtype can hold. `encoded`: whether one of the parts is an image or a very long vector.
     """
 
     def __init__(self, space: Space, role: str = "observations") -> None:
@@ -202,6 +193,8 @@ class Flattener:
         self.low = np.concatenate([leaf.low for leaf in self._leaves])
         self.high = np.concatenate([leaf.high for leaf in self._leaves])
         self.size = self.low.size
+        self.bounded = (np.abs(self.low) <= UNBOUNDED) & (np.abs(self.high) <= UNBOUNDED)
+        self.encoded = any(leaf.encoded for leaf in self._leaves)
         self.categorical = np.concatenate([leaf.categorical for leaf in self._leaves])
         self.resolution = np.concatenate([leaf.resolution for leaf in self._leaves])
         self._first_columns = np.cumsum([0] + [leaf.size for leaf in self._leaves]).tolist()
@@ -228,17 +221,6 @@ class Flattener:
         leaf = self._leaves[0]
         exact = np.rint(flat) if leaf.dtype.kind in "biu" else flat
         return exact.astype(leaf.dtype).reshape(len(flat), *leaf.shape)
-
-    @property
-    def bounded(self) -> NDArray[np.bool_]:
-        """Columns (d,) with two finite, usable bounds."""
-        bounded: NDArray[np.bool_] = (np.abs(self.low) <= UNBOUNDED) & (np.abs(self.high) <= UNBOUNDED)
-        return bounded
-
-    @property
-    def encoded(self) -> bool:
-        """Whether one of the parts is an image or a very long vector."""
-        return any(isinstance(leaf, _Leaf) and leaf.encoded for leaf in self._leaves)
 
     @property
     def first(self) -> int | None:
@@ -298,12 +280,6 @@ def action_flattener(space: Space) -> Flattener:
     return flattener
 
 
-def continuous_box(flattener: Flattener) -> Space:
-    """A Box of the columns of `flattener` that are not categories."""
-    kept = ~flattener.categorical
-    return spaces.Box(flattener.low[kept], flattener.high[kept], dtype=np.float64)
-
-
 def unbounded_columns(size: int) -> Columns:
     """The space of `size` unbounded numbers."""
     return Columns(np.full(size, -np.inf), np.full(size, np.inf))
@@ -355,6 +331,11 @@ def mapped(function: Callable[..., Any], first: Any, *others: Any) -> Any:
     return function(first, *others)
 
 
+def stacked(observations: Sequence[Any]) -> Any:
+    """A batch of single observations that are nested alike."""
+    return mapped(lambda *rows: np.stack(rows), *observations)
+
+
 def unsupported(space: Space, role: str) -> UnsupportedSpaceError:
     """The error for a space without a feature map, saying what to pass instead. `role` leads to the part."""
     kind = type(space).__name__
@@ -362,8 +343,8 @@ def unsupported(space: Space, role: str) -> UnsupportedSpaceError:
     what = f"a {kind} space{f' at [{path}' if path else ''} has no features, got {shown(space)}"
     if whole == "actions":
         return UnsupportedSpaceError(
-            f"action_space: must be Box (vectors), Discrete, MultiDiscrete or MultiBinary; {what}. "
-            f"Instead, {_INSTEAD_OF_ACTIONS}."
+            f"action_space: must be Box (vectors), Discrete, MultiDiscrete or MultiBinary; {what}. Instead, wrap the "
+            "environment in a gymnasium.ActionWrapper with a Discrete, MultiDiscrete or bounded Box space."
         )
     drop = "leave the part out with gymnasium.wrappers.FilterObservation(env, [the other keys]), or " if path else ""
     return UnsupportedSpaceError(
@@ -394,10 +375,6 @@ def _is_encoded(space: Space) -> bool:
     if not isinstance(space, spaces.Box):
         return False
     return (space.dtype == np.uint8 and len(space.shape) >= 2) or space.low.size > MAX_NUMBERS
-
-
-def _resolution(dtype: np.dtype[Any]) -> float:
-    return float(np.finfo(dtype).eps) if dtype.kind == "f" else 0.0
 
 
 def _decimal(bounds: NDArray[Any]) -> NDArray[np.float64]:

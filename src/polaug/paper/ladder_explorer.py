@@ -23,7 +23,7 @@ class FourierGrid(Grid):
     def __init__(self, space: Space, *, order: int = 3) -> None:
         super().__init__(space, scaled=True)
         d = Flattener(space).size
-        self._basis = Fourier(spaces.Box(-1.0, 1.0, (d,), dtype=np.float64), order=order, coupling=2)
+        self._basis = Fourier(spaces.Box(-1.0, 1.0, (d,), dtype=np.float64), order=order)
         self.size = self._basis.size
 
     def __call__(self, observations: Any) -> FloatArray:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from polaug.coach import Coach
 from polaug.config import Augmentation
 from polaug.explorers import Transitions
+from polaug.features.spaces import mapped, stacked
 from polaug.rllib.modules import Actions, pupil_of
 from polaug.rllib.runner import EVALUATION, GUIDE, OWN
 from polaug.state import State
@@ -83,7 +85,7 @@ class Rounds:
         coach = self.coach
         actions: Any = [None] * len(asked)
         if coach.drivers.any():
-            actions = coach.guide_actions(_stacked([asked[runner][1] for runner in self.members]))
+            actions = coach.guide_actions(stacked([asked[runner][1] for runner in self.members]))
         drivers = np.where(coach.drivers, GUIDE, np.where(coach.evaluating, EVALUATION, OWN)).tolist()
         return {runner: (driver, action if driver == GUIDE else None)
                 for runner, driver, action in zip(self.members, drivers, actions, strict=True)}  # fmt: skip
@@ -186,7 +188,8 @@ class Desk:
         if self._plain and isinstance(observations, np.ndarray) and observations.ndim == 2:
             return torch.as_tensor(observations, dtype=torch.float32)
         if isinstance(observations, dict):
-            return self._piped([_row(observations, k) for k in range(len(next(iter(observations.values()))))])
+            n = len(next(iter(observations.values())))
+            return self._piped([mapped(itemgetter(k), observations) for k in range(n)])
         different, where = np.unique(observations, axis=0, return_inverse=True)  # the pipeline is slow
         return self._piped(list(different))[torch.from_numpy(where.reshape(-1))]
 
@@ -222,15 +225,5 @@ class Desk:
 def transitions_of(steps: list[Step]) -> Transitions:
     """One step of each environment."""
     observations, actions, rewards, following, terminated, truncated = zip(*steps, strict=True)
-    return Transitions(_stacked(list(observations)), np.stack(actions), np.array(rewards), _stacked(list(following)),
+    return Transitions(stacked(observations), np.stack(actions), np.array(rewards), stacked(following),
                        np.array(terminated), np.array(truncated))  # fmt: skip
-
-
-def _stacked(observations: list[Any]) -> Any:
-    if isinstance(observations[0], dict):
-        return {key: np.stack([each[key] for each in observations]) for key in observations[0]}
-    return np.stack(observations)
-
-
-def _row(observations: dict[str, Any], k: int) -> Any:
-    return {key: column[k] for key, column in observations.items()}

@@ -12,6 +12,7 @@ from ray.rllib.core.columns import Columns
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
 from polaug.errors import PolaugError, invalid
+from polaug.features.spaces import mapped
 from polaug.rllib.modules import Actions, best_actions, log_prob
 
 DRIVER = "polaug_driver"
@@ -33,7 +34,7 @@ class Seat:
 
     def see(self, episode: Any) -> None:
         """Record the latest raw step of the episode, before other pieces change it."""
-        observation = _copied(episode.get_observations(-1))
+        observation = mapped(np.array, episode.get_observations(-1))
         if not episode.t:
             if self._open:  # the runner was reset in the middle of an episode
                 self._step = None
@@ -126,9 +127,3 @@ class CoachedEnvRunner(SingleAgentEnvRunner):  # type: ignore[misc]
         if num_timesteps is None and num_episodes is None:
             num_timesteps = self.config.get_rollout_fragment_length(1)
         return super().sample(num_timesteps=num_timesteps, num_episodes=num_episodes, **kwargs)
-
-
-def _copied(observation: Any) -> Any:
-    if isinstance(observation, dict):
-        return {key: np.array(value) for key, value in observation.items()}
-    return np.array(observation)

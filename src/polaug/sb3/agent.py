@@ -90,19 +90,23 @@ class AugmentedAgent(_Host):
     def _with_n_step(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Use n-step returns if the transfer needs them and the user did not set `n_steps`."""
         assert self._polaug is not None
-        settings, cls = self._polaug.settings, type(self)
         parameters = inspect.signature(super().__init__).parameters
         custom_buffer = kwargs.get("replay_buffer_class") is not None or kwargs.get("optimize_memory_usage")
-        if not issubclass(cls, OffPolicyAlgorithm) or "n_steps" not in parameters or custom_buffer:
+        if not issubclass(type(self), OffPolicyAlgorithm) or "n_steps" not in parameters or custom_buffer:
             return kwargs
         given = set(kwargs) | set(list(parameters)[: len(args)])
-        if "n_steps" in given or not transfer_class(settings.transfer, family_of(cls)).n_step:
+        if "n_steps" in given or not self._wants_n_step():
             return kwargs
         policy = kwargs.get("policy", args[0] if args else None)
         if self._extractor(policy) is CombinedExtractor:  # SB3 has no n-step returns for Dict observations
             return kwargs
         self._n_steps_are_ours = True
-        return kwargs | {"n_steps": settings.n_step}
+        return kwargs | {"n_steps": self._polaug.settings.n_step}
+
+    def _wants_n_step(self) -> bool:
+        """Whether the transfer needs n-step returns."""
+        bridge = self._polaug
+        return bridge is not None and transfer_class(bridge.settings.transfer, family_of(type(self))).n_step
 
     @property
     def explorer(self) -> Explorer | None:

@@ -6,7 +6,6 @@ It uses raw observations and rewards, also with VecNormalize, and separates term
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,10 @@ from polaug.coach import Coach, Episode
 from polaug.config import Augmentation
 from polaug.errors import PolaugError, StateError
 from polaug.explorers import Explorer, Transitions
+from polaug.features.spaces import mapped
 from polaug.sb3.averaged import Averaged
 from polaug.sb3.hindsight import Hindsight, uses_hindsight
-from polaug.sb3.pupils import family_of, pupil_of, value_parameters
+from polaug.sb3.pupils import AgentCallables, family_of
 from polaug.sb3.saving import other_settings
 from polaug.sb3.sbx import Twin, is_sbx
 from polaug.sb3.spaces import check_actions
@@ -63,7 +63,7 @@ class Bridge:
         self._all_is_taught = family_of(type(model)) == "value_based"
         foreign = is_sbx(type(model))
         if self.averaged is None and self._all_is_taught and not foreign:
-            self.averaged = Averaged(partial(value_parameters, model))
+            self.averaged = Averaged(AgentCallables(model).value_parameters)
         if model.env is None:
             return
         space = raw_observation_space(model)
@@ -73,7 +73,7 @@ class Bridge:
             return
         self._seed = self._choose_seed(model)
         self.twin = Twin(model) if foreign else None
-        pupil = pupil_of(model) if self.twin is None else self.twin.pupil()
+        pupil = AgentCallables(model).pupil() if self.twin is None else self.twin.pupil()
         self.coach = Coach(pupil, space, model.action_space, self.settings, n_envs=model.n_envs, seed=self._seed)
         if self._pending is not None:
             self._restore(self._pending)
@@ -136,7 +136,7 @@ class Bridge:
         rewards = np.asarray(step["rewards"] if normalizer is None else normalizer.get_original_reward(), dtype=float)
         truncated = np.zeros(len(dones), np.bool_)
         if True in dones.tolist():
-            following = _copied(following)
+            following = mapped(np.array, following)
             for env in np.flatnonzero(dones).tolist():
                 truncated[env] = bool(infos[env].get("TimeLimit.truncated", False))
                 last = infos[env].get("terminal_observation") if normalizer is None else self.endings.get(env)
@@ -243,12 +243,6 @@ class Bridge:
         if self.coach.steps == before:
             raise PolaugError("augmentation: the coach saw no step of this training, so the agent trained without it. "
                               "Report the agent's class, or pass augmentation=None.")  # fmt: skip
-
-
-def _copied(observations: Any) -> Any:
-    if isinstance(observations, dict):
-        return {key: np.array(column) for key, column in observations.items()}
-    return np.array(observations)
 
 
 def _put(observations: Any, env: int, last: Any) -> None:

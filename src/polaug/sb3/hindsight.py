@@ -13,6 +13,7 @@ from stable_baselines3 import HerReplayBuffer
 
 from polaug.errors import UnsupportedSpaceError, invalid
 from polaug.explorers import Transitions
+from polaug.features.spaces import mapped, stacked
 
 GOAL, REACHED = "desired_goal", "achieved_goal"
 _KEYS = ("observation", REACHED, GOAL)
@@ -46,8 +47,9 @@ class Hindsight:
         """Take in one step of each environment, with raw observations; gives the relabelled episodes that ended."""
         relabelled = []
         for i in range(len(dones)):
-            row = (_row(step.observations, i), np.array(step.actions[i]), _row(step.next_observations, i),
-                   bool(step.terminated[i]), bool(step.truncated[i]), infos[i])  # fmt: skip
+            before, action, after = (mapped(lambda part, i=i: np.array(part[i]), part) for part in
+                                     (step.observations, step.actions, step.next_observations))  # fmt: skip
+            row = (before, action, after, bool(step.terminated[i]), bool(step.truncated[i]), infos[i])
             self._episodes.setdefault(i, []).append(row)
             if dones[i]:
                 relabelled.append(_relabelled(model, i, self._episodes.pop(i)))
@@ -56,7 +58,7 @@ class Hindsight:
 
 def _relabelled(model: Any, environment: int, episode: list[tuple[Any, ...]]) -> Transitions:
     before, actions, after, terminated, truncated, infos = zip(*episode, strict=True)
-    here, there = _stacked(before), _stacked(after)
+    here, there = stacked(before), stacked(after)
     here[GOAL] = there[GOAL] = np.repeat(there[REACHED][-1:], len(episode), axis=0)
     rewards = model.env.env_method("compute_reward", there[REACHED], there[GOAL], list(infos), indices=[environment])[0]
     rewards = np.asarray(rewards, dtype=float)
@@ -64,11 +66,3 @@ def _relabelled(model: Any, environment: int, episode: list[tuple[Any, ...]]) ->
         raise invalid("compute_reward", f"must return {len(episode)} rewards for as many goals", rewards,
                       "Compute them for a batch of goals, as HerReplayBuffer requires.")  # fmt: skip
     return Transitions(here, np.stack(actions), rewards, there, np.array(terminated), np.array(truncated))
-
-
-def _row(observations: dict[str, Any], i: int) -> dict[str, Any]:
-    return {key: np.array(column[i]) for key, column in observations.items()}
-
-
-def _stacked(rows: tuple[dict[str, Any], ...]) -> dict[str, Any]:
-    return {key: np.stack([row[key] for row in rows]) for key in rows[0]}

@@ -9,13 +9,11 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
-from stable_baselines3.common.buffers import NStepReplayBuffer, ReplayBuffer
+from stable_baselines3.common.buffers import NStepReplayBuffer
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
-from polaug.coach.teaching import transfer_class
 from polaug.sb3.agent import AugmentedAgent
 from polaug.sb3.n_step import CompiledNStepReplayBuffer
-from polaug.sb3.pupils import family_of
 from polaug.sb3.sbx import is_sbx
 
 if TYPE_CHECKING:
@@ -28,7 +26,7 @@ class AugmentedOffPolicy(AugmentedAgent, _Host):
     """Hooks for agents with a replay buffer."""
 
     def _setup_model(self) -> None:
-        if self._n_steps_are_ours and not self._wants_long_returns:  # from a file of another transfer
+        if self._n_steps_are_ours and not self._wants_n_step():  # from a file of another transfer
             self._n_steps_are_ours, self.n_steps = False, 1
             ours = ("n_steps", "gamma")
             self.replay_buffer_kwargs = {k: v for k, v in self.replay_buffer_kwargs.items() if k not in ours}
@@ -38,14 +36,12 @@ class AugmentedOffPolicy(AugmentedAgent, _Host):
             return
         if self.replay_buffer_class is NStepReplayBuffer and self.n_steps > 1:
             self.replay_buffer_class = None  # `n_steps` is enough; with the class SB3 would warn on loading
-        if type(self.replay_buffer) is NStepReplayBuffer:
-            self._swap_buffer(CompiledNStepReplayBuffer)
-
-    @property
-    def _wants_long_returns(self) -> bool:
-        if self._polaug is None:
-            return False
-        return transfer_class(self._polaug.settings.transfer, family_of(type(self))).n_step
+        buffer = self.replay_buffer
+        if type(buffer) is NStepReplayBuffer and not buffer.size():
+            self.replay_buffer = CompiledNStepReplayBuffer(
+                self.buffer_size, self.observation_space, self.action_space, device=buffer.device,
+                n_envs=self.n_envs, **self.replay_buffer_kwargs,
+            )  # fmt: skip
 
     def load_replay_buffer(self, *args: Any, **kwargs: Any) -> None:
         """As SB3's. Removes n-step returns that only another transfer needs."""
@@ -56,16 +52,6 @@ class AugmentedOffPolicy(AugmentedAgent, _Host):
         """Set an existing buffer to 1-step returns, unless the agent itself uses n-step returns."""
         if isinstance(self.replay_buffer, CompiledNStepReplayBuffer) and "n_steps" not in self.replay_buffer_kwargs:
             self.replay_buffer.n_steps = 1
-
-    def _swap_buffer(self, cls: type[ReplayBuffer]) -> None:
-        """Replace an empty buffer by one of class `cls`."""
-        assert self.replay_buffer is not None  # SB3 has built it
-        if self.replay_buffer.size():
-            return
-        self.replay_buffer = cls(
-            self.buffer_size, self.observation_space, self.action_space, device=self.replay_buffer.device,
-            n_envs=self.n_envs, **self.replay_buffer_kwargs,
-        )  # fmt: skip
 
     def _break_off(self) -> None:
         """End the stored episodes as at a time limit, so that n-step returns do not cross into the next ones."""

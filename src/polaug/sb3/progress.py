@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -23,7 +23,7 @@ class DriverBar(BaseCallback):
         self._guided: deque[bool] = deque(maxlen=RECENT)
         self._first, self._shown = self.model.num_timesteps, 0.0
         total = self.locals["total_timesteps"] - self._first
-        self._bar: _Bar = _NotebookBar(total) if Console().is_jupyter else _TerminalBar(total)
+        self._bar: Any = _NotebookBar(total) if Console().is_jupyter else _TerminalBar(total)
         self._draw()
 
     def _on_step(self) -> bool:
@@ -40,12 +40,6 @@ class DriverBar(BaseCallback):
         self._shown = time.monotonic()
         words = f"guide drove {sum(self._guided)} of {len(self._guided)}"
         self._bar.draw(self.model.num_timesteps - self._first, words)
-
-
-class _Bar(Protocol):
-    def draw(self, steps: int, words: str) -> None: ...
-
-    def close(self) -> None: ...
 
 
 class _TerminalBar:

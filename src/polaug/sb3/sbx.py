@@ -6,7 +6,6 @@ them the agent's own training is SBX's.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from polaug.coach.pupil import Pupil, Tensor
 from polaug.coach.standardise import Standardise
 from polaug.errors import invalid
-from polaug.sb3 import pupils
+from polaug.sb3.pupils import AgentCallables, family_of
 from polaug.state import State
 
 _ACTIVATIONS = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh, "elu": torch.nn.ELU, "silu": torch.nn.SiLU}
@@ -40,8 +39,8 @@ class Twin:
     """A PyTorch copy of the actor, or of DQN's Q network: dense layers, in CrossQ each after batch normalisation."""
 
     def __init__(self, model: Any) -> None:
-        self._model = model
-        self._state = "qf_state" if pupils.family_of(type(model)) == "value_based" else "actor_state"
+        self._model, self._agent = model, AgentCallables(model)
+        self._state = "qf_state" if family_of(type(model)) == "value_based" else "actor_state"
         policy, layers = model.policy, self._layers()
         hidden = len(getattr(policy, "net_arch_pi", (0, 0)))  # DQN's network has two hidden layers
         activation = _ACTIVATIONS.get(policy.activation_fn.__name__)
@@ -62,11 +61,11 @@ class Twin:
 
     def pupil(self) -> Pupil:
         """The agent as the coach sees it."""
-        model, normed = self._model, bool(self._norms)
+        model, agent, normed = self._model, self._agent, bool(self._norms)
         common: dict[str, Any] = {
-            "family": pupils.family_of(type(model)), "gamma": float(model.gamma), "tensor": self._tensor,
-            "parameters": lambda: list(self._network.parameters()), "actions": partial(pupils._actions, model),
-            "act": partial(pupils._act, model), "reward_scale": partial(pupils._reward_scale, model),
+            "family": family_of(type(model)), "gamma": float(model.gamma), "tensor": self._tensor,
+            "parameters": lambda: list(self._network.parameters()), "actions": agent.actions,
+            "act": agent.act, "reward_scale": agent.reward_scale,
             "standardised": lambda: [] if normed else [self._standardise],
             "first_layers": lambda: [] if normed else self._linears[:1],
             "sync": self.push, "untrained": model.num_timesteps == 0,
@@ -124,10 +123,7 @@ class Twin:
     # -- the pupil's callables ----------------------------------------------------------------------------------------
 
     def _tensor(self, observations: Any) -> Tensor:
-        normalizer = self._model.get_vec_normalize_env()
-        if normalizer is not None:
-            observations = normalizer.normalize_obs(observations)
-        rows = self._model.policy.prepare_obs(observations)[0]
+        rows = self._model.policy.prepare_obs(self._agent.normalised(observations))[0]
         return torch.as_tensor(rows.reshape(len(rows), -1), dtype=torch.float32)
 
     def _shift(self, by: float) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from polaug.errors import UnsupportedSpaceError, shown
+from polaug.features.spaces import action_flattener
 
 _TAKEN = "Box, Discrete, MultiDiscrete, MultiBinary or a flat Dict of these"
 _FLAT = "gymnasium.wrappers.FlattenObservation(env)"
@@ -29,12 +30,7 @@ def check_actions(space: Any) -> None:
             f"action_space: actions must start at 0, as Stable-Baselines3 requires, got {shown(space)}. Wrap the "
             "environment in gymnasium.wrappers.TransformAction(env, lambda a: a + start, the same space from 0)."
         )
-    if isinstance(space, spaces.Box) and not space.is_bounded():
-        raise UnsupportedSpaceError(
-            f"action_space: a Box of actions must have finite bounds, as Stable-Baselines3 requires, got "
-            f"{shown(space)}. Wrap the environment in gymnasium.wrappers.TransformAction(env, lambda action: action, "
-            "gymnasium.spaces.Box(-1.0, 1.0, env.action_space.shape)) with the bounds that make sense."
-        )
+    action_flattener(space)
 
 
 def _check_observations(space: gym.Space[Any]) -> None:

@@ -17,16 +17,10 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 def raw_observation_space(model: Any) -> Any:
-    """The space of raw observations of `model`'s environment. Raises an error for unsupported wrappers."""
-    normalizer = model.get_vec_normalize_env()
-    space = model.observation_space if normalizer is None else normalizer.venv.observation_space
-    if normalizer is not None:
-        _check_above(model.env, normalizer)
-    return space
-
-
-def _check_above(env: Any, normalizer: Any) -> None:
-    """Raise an error for wrappers above VecNormalize that change observations."""
+    """The space of raw observations of `model`'s environment. Refuses wrappers above VecNormalize that change them."""
+    normalizer, env = model.get_vec_normalize_env(), model.env
+    if normalizer is None:
+        return model.observation_space
     while env is not normalizer:
         # SB3 itself puts VecTransposeImage on top, and its policies turn raw images as well.
         if env.observation_space != env.venv.observation_space and not isinstance(env, VecTransposeImage):
@@ -37,6 +31,7 @@ def _check_above(env: Any, normalizer: Any) -> None:
                 f"VecNormalize({name}(...))."
             )
         env = env.venv
+    return normalizer.venv.observation_space
 
 
 def check_finite(name: str, values: NDArray[Any], *, clipped: bool = False) -> None:
@@ -49,15 +44,14 @@ def check_finite(name: str, values: NDArray[Any], *, clipped: bool = False) -> N
     if (np.abs(values) <= _LARGEST).all():
         return
     rows = values.reshape(len(values), -1)
-    for wrong, rule, remedy in (
-        (~np.isfinite(rows), "must be finite",
-         "Fix the environment, or wrap it so that missing values get a number."),
-        ((np.abs(rows) > _LARGEST) & (not clipped), f"must be at most {_LARGEST:.1e}, for 32-bit networks",
-         f"Clip them: gymnasium.wrappers.Transform{name.removesuffix('s').capitalize()}."),
-    ):  # fmt: skip
-        if wrong.any():
-            env = int(np.flatnonzero(wrong.any(axis=1))[0])
-            raise invalid(name, f"environment {env}: {rule}", float(rows[env][wrong[env]][0]), remedy)
+    wrong, rule = ~np.isfinite(rows), "must be finite"
+    remedy = "Fix the environment, or wrap it so that missing values get a number."
+    if not wrong.any() and not clipped:
+        wrong, rule = np.abs(rows) > _LARGEST, f"must be at most {_LARGEST:.1e}, for 32-bit networks"
+        remedy = f"Clip them: gymnasium.wrappers.Transform{name.removesuffix('s').capitalize()}."
+    if wrong.any():
+        env = int(np.flatnonzero(wrong.any(axis=1))[0])
+        raise invalid(name, f"environment {env}: {rule}", float(rows[env][wrong[env]][0]), remedy)
 
 
 def check_payable(rewards: NDArray[Any]) -> None:

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polaug.features.actions.catalogue import MAX_ACTIONS, ActionCatalogue
+from polaug.features.actions.base import ActionFeatures
 from polaug.features.spaces import Space
 
 
-class OneHotActions(ActionCatalogue):
+class OneHotActions(ActionFeatures):
     """Discrete and Box: Y is the identity. MultiDiscrete and MultiBinary: the one-hots of the choices side by side.
 
     The latter make the value of a combination a sum over its choices: n is the sum of the numbers of choices, not
     their product.
     """
 
-    def __init__(
-        self, space: Space, *, bins: int | Sequence[int] | None = None, max_actions: int = MAX_ACTIONS
-    ) -> None:
-        super().__init__(space, bins, max_actions)
-        if self._continuous:
-            self._describe(np.eye(self.n_actions))
-            return
-        self._describe(self._one_hots(self._choices))
+    def __init__(self, space: Space) -> None:
+        super().__init__(space)
+        self._describe(np.eye(self.n_actions) if self._continuous else self._one_hots(self._choices))
 
     def describe(self, actions: Any, indices: NDArray[np.int64]) -> NDArray[np.float64]:
         """Features (k, n) of actions whose columns are `indices`: exact ones if not all actions are listed."""

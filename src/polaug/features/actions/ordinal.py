@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from polaug.checks import finite, positive
-from polaug.features.actions.catalogue import MAX_ACTIONS, ActionCatalogue
+from polaug.features.actions.base import ActionFeatures
 from polaug.features.spaces import Space
 
 
-class OrdinalActions(ActionCatalogue):
+class OrdinalActions(ActionFeatures):
     """Y in [−spread, spread] + epsilon: [−10, 10] for two actions and [−9, 1, 11] for three, as in section 4.
 
     `epsilon` keeps an action from having features of exactly zero, which would fix its Q̂ at zero. None (the default)
@@ -17,16 +15,8 @@ class OrdinalActions(ActionCatalogue):
     number for each. Actions must be ordered for this to make sense: left, nothing, right.
     """
 
-    def __init__(
-        self,
-        space: Space,
-        *,
-        spread: float = 10.0,
-        epsilon: float | None = None,
-        bins: int | Sequence[int] | None = None,
-        max_actions: int = MAX_ACTIONS,
-    ) -> None:
-        super().__init__(space, bins, max_actions)
+    def __init__(self, space: Space, *, spread: float = 10.0, epsilon: float | None = None) -> None:
+        super().__init__(space)
         spread = positive("spread", spread)
         if epsilon is None:
             epsilon = spread / 10 if (self.u == 0).any() else 0.0

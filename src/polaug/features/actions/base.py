@@ -9,51 +9,44 @@ first choice of each, one of them changed, and combinations in which every choic
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polaug.checks import whole
 from polaug.errors import invalid
 from polaug.features.masks import Legal, read_masks
 from polaug.features.mixed_radix import MixedRadix
 from polaug.features.spaces import Flattener, Space, action_flattener
 from polaug.streams import stream
 
-MAX_ACTIONS = 1000
-_AUTOMATIC_BINS = {1: 9, 2: 9, 3: 3, 4: 3}  # odd, so that "do nothing" is among them; at most 81 in all
+_MAX_ACTIONS = 1000
+_BINS = {1: 9, 2: 9, 3: 3, 4: 3}  # odd, so that "do nothing" is among them; at most 81 in all
 _SAMPLED = 256  # listed combinations where there are too many choices to list all
 _FEW = 64  # actions of one call
-MAX_GRID_DIMENSIONS = max(_AUTOMATIC_BINS)
+MAX_GRID_DIMENSIONS = max(_BINS)
 
 
-class ActionCatalogue:
-    """N actions with their places u (N, d) in [−1, 1]^d; the shared body of all action features.
+class ActionFeatures:
+    """y(a): N listed actions (the columns of Q) with their places u (N, d) in [−1, 1]^d. The base of all maps.
 
-    `bins` (Box only): number of values of each dimension, one for all or one for each. A subclass passes nothing but
-    the features `Y` of the listed actions to `_describe`.
+    A subclass passes nothing but the features `Y` of the listed actions to `_describe`.
     """
 
-    def __init__(self, space: Space, bins: int | Sequence[int] | None, max_actions: int) -> None:
+    def __init__(self, space: Space) -> None:
         self._flatten = flatten = action_flattener(space)
-        max_actions = whole("max_actions", max_actions, 1)
         self._continuous, self._first, self._sampled = not flatten.categorical.any(), flatten.first, False
         self._centre, self._half_width = (flatten.low + flatten.high) / 2, (flatten.high - flatten.low) / 2
         if self._continuous:
-            self._counts, self.u = _box_actions(flatten, bins, max_actions)
+            self._counts, self.u = _box_actions(flatten)
         else:
-            if bins is not None:
-                raise invalid("bins", "is only for Box actions", bins, "Remove bins: every choice is a column.")
             self._counts = (flatten.high - flatten.low).astype(np.int64) + 1
             cells = MixedRadix(self._counts)
             if len(self._counts) == 1:
-                _limit(cells.total, max_actions, "Wrap the environment to offer fewer choices.")
-            self._sampled = cells.total > max_actions
+                _limit(cells.total, "Wrap the environment to offer fewer choices.")
+            self._sampled = cells.total > _MAX_ACTIONS
             self._cells = cells
-            self._choices = _sample(self._counts, min(max_actions, _SAMPLED)) if self._sampled else cells.all()
+            self._choices = _sample(self._counts) if self._sampled else cells.all()
             self.u = 2.0 * self._choices / np.maximum(self._counts - 1, 1) - (self._counts > 1)
         flat = self._centre + self.u * self._half_width
         self._actions = flatten.restore(np.clip(flat, flatten.low, flatten.high))
@@ -145,29 +138,11 @@ class ActionCatalogue:
         return nearest
 
 
-def _box_actions(
-    flatten: Flattener, bins: int | Sequence[int] | None, max_actions: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _box_actions(flatten: Flattener) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Number of values in each dimension (d,) and the places u (N, d) of the listed actions."""
     d = flatten.size
-    if bins is None and d > MAX_GRID_DIMENSIONS:
-        u = _star(d)
-        counts = np.full(d, 5, dtype=np.int64)
-    else:
-        wanted = _AUTOMATIC_BINS[d] if bins is None else bins
-        listed = list(wanted) if isinstance(wanted, (Sequence, np.ndarray)) else [wanted] * d
-        if len(listed) != d:
-            raise invalid("bins", f"must be one number or one for each of {d} dimensions", bins, "Pass bins=5.")
-        counts = np.array([whole("bins", count, 1) for count in listed], dtype=np.int64)
-        counts[flatten.low == flatten.high] = 1
-        # Checked before the product is built; rounding to whole numbers below can only shorten it.
-        _limit(
-            math.prod(map(int, counts)),
-            max_actions,
-            "Pass fewer bins, or none: the automatic list grows only linearly with the dimensions.",
-        )
-        u = _grid([_levels(int(count)) for count in counts])
-    _limit(len(u), max_actions, "Raise max_actions, or wrap the environment to offer fewer dimensions.")
+    u = _star(d) if d > MAX_GRID_DIMENSIONS else _grid(d, _BINS[d])
+    _limit(len(u), "Wrap the environment to offer fewer dimensions.")
     centre, half_width = (flatten.low + flatten.high) / 2, (flatten.high - flatten.low) / 2
     if flatten.integral:  # the numbers a space of integers can hold, each once
         whole_numbers = np.unique(np.rint(centre + u * half_width), axis=0) - centre
@@ -178,22 +153,17 @@ def _box_actions(
     return counts, u
 
 
-def _levels(count: int) -> NDArray[np.float64]:
-    """`count` evenly spaced places in [−1, 1]; a single one is 0."""
-    return np.linspace(-1.0, 1.0, count) if count > 1 else np.zeros(1)
+def _grid(dimensions: int, bins: int) -> NDArray[np.float64]:
+    """All combinations (N, d) of evenly spaced places in [−1, 1], the last dimension changing fastest."""
+    return np.array(list(itertools.product(np.linspace(-1.0, 1.0, bins), repeat=dimensions)), dtype=np.float64)
 
 
-def _grid(levels: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """All combinations (N, d), the last dimension changing fastest."""
-    return np.array(list(itertools.product(*levels)), dtype=np.float64).reshape(-1, len(levels))
-
-
-def _sample(counts: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """About `size` of all combinations (N, d) of choices."""
+def _sample(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """About `_SAMPLED` of all combinations (N, d) of choices."""
     d = len(counts)
     single = [np.where(np.arange(d) == k, choice, 0) for k in range(d) for choice in range(1, counts[k])]
-    single = [np.zeros(d, dtype=np.int64), *single] if len(single) < size // 2 else []
-    rng, mixed = stream(0, "actions"), size - len(single)
+    single = [np.zeros(d, dtype=np.int64), *single] if len(single) < _SAMPLED // 2 else []
+    rng, mixed = stream(0, "actions"), _SAMPLED - len(single)
     columns = [rng.permutation(np.rint(np.linspace(0, count - 1, mixed)).astype(np.int64)) for count in counts]
     return np.unique(np.concatenate([np.array(single).reshape(-1, d), np.stack(columns, axis=1)]), axis=0).astype(
         np.int64
@@ -210,6 +180,6 @@ def _star(dimensions: int) -> NDArray[np.float64]:
     return np.concatenate([np.zeros((1, dimensions)), -axes, -axes / 2, axes / 2, axes, corners, -corners])
 
 
-def _limit(n_actions: int, max_actions: int, remedy: str) -> None:
-    if n_actions > max_actions:
-        raise invalid("action_space", f"at most {max_actions} actions can be listed", n_actions, remedy)
+def _limit(n_actions: int, remedy: str) -> None:
+    if n_actions > _MAX_ACTIONS:
+        raise invalid("action_space", f"at most {_MAX_ACTIONS} actions can be listed", n_actions, remedy)
