@@ -21,7 +21,8 @@ from polaug.errors import StateError
 from polaug.explorers import Explorer, Transitions
 from polaug.state import State, part, prefixed
 
-_LABELLED = 2_048  # states that are labelled in a teaching phase, and kept: older labels are of another guide
+_LABELLED = 2_048  # states that are labelled in a teaching phase
+_KEPT = 2  # phases: two average labels that are a matter of taste, more would mix in those of a worse guide
 _LEAST = 0.1  # of the updates: an agent that agrees still follows a guide that changes
 _SENSITIVITY = 5.0  # from a disagreement of 0.18 on all updates are made: few wrong choices can end an episode
 _MANY = 20  # with more actions fewer states are labelled, because Q̂ is computed for each action
@@ -108,7 +109,7 @@ class Distillation(Transfer):
         super().__init__(settings, pupil, guide, rng)
         self._labels = Labels(pupil, guide)
         self._memory = Memory(settings.memory)
-        self._labelled = {name: Memory(_LABELLED, name) for name in ("states", "targets")}
+        self._labelled = {name: Memory(_KEPT * _LABELLED, name) for name in ("states", "targets")}
         self._adam: torch.optim.Adam | None = None
         self._first = FirstLayer(pupil.standardised, pupil.first_layers, pupil.untrained)
         self._disagreement = 1.0
