@@ -66,6 +66,36 @@ def test_teaching_an_actor_leaves_its_critic_all_updates(corridor, guide):
     assert own == 300 - 20
 
 
+class Steps(SAC):
+    """Its updates add 1 to all parameters."""
+
+    def train(self, gradient_steps, batch_size=64):
+        with torch.no_grad():
+            for parameter in self.policy.parameters():
+                parameter.add_(1.0)
+
+
+def test_an_actors_own_updates_have_the_weight_that_teaching_leaves(corridor, guide):
+    agent = augment(Steps)("MlpPolicy", corridor(continuous=True), device="cpu", seed=0, learning_starts=1000,
+                           policy_kwargs={"net_arch": [8]}, augmentation=Augmentation(guide))  # fmt: skip
+
+    def moved():
+        actor, critic = list(agent.actor.parameters()), list(agent.critic.parameters())
+        before = [parameter.detach().clone() for parameter in [*actor, *critic]]
+        agent.train(1)
+        by = [float((now - old).detach().mean()) for now, old in zip([*actor, *critic], before, strict=True)]
+        return by[: len(actor)], by[len(actor) :]
+
+    actor, critic = moved()  # not taught yet
+    assert actor == pytest.approx([1.0] * len(actor), abs=1e-5)
+    agent.learn(300)
+    weight = agent._polaug.coach.decision.teaching
+    assert 0.2 < weight < 1.0
+    actor, critic = moved()
+    assert actor == pytest.approx([1.0 - weight] * len(actor), abs=1e-5)
+    assert critic == pytest.approx([1.0] * len(critic), abs=1e-5)
+
+
 def test_many_updates_at_a_time_are_replaced_in_part(corridor, guide):
     options = {"policy_kwargs": {"net_arch": [8]}, "device": "cpu", "seed": 0, "learning_starts": 20}
     settings = Augmentation(guide, teach_updates=10, teach_every=100)

@@ -235,7 +235,7 @@ def test_a_file_of_another_version_says_so():
     model.learn(120)
     state = model._polaug.state_dict() | {"version": np.array(1)}
     other = Bridge(Augmentation(), state)
-    with pytest.raises(StateError, match="format 1, not 11"):
+    with pytest.raises(StateError, match="format 1, not 12"):
         other.attach(model)
 
 

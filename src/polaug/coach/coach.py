@@ -250,6 +250,11 @@ class Coach:
         """Number of gradient steps of the latest teaching."""
         return int(self._log.get("updates", 0.0))
 
+    @property
+    def teaching_weight(self) -> float:
+        """Weight of the teaching now, 0 if the latest one had no labels. An actor's own updates have the rest."""
+        return self.decision.teaching if self.updates else 0.0
+
     def statistics(self) -> dict[str, float]:
         """Scalars to log."""
         decision, records = self.decision, self.records

@@ -5,10 +5,12 @@ It uses raw observations and rewards, also with VecNormalize, and separates term
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from polaug.coach import Coach, Episode
@@ -25,7 +27,7 @@ from polaug.sb3.spaces import check_actions
 from polaug.sb3.vec_normalize import check_finite, check_payable, raw_observation_space
 from polaug.state import State, part, prefixed
 
-_VERSION = 11  # of the saved state
+_VERSION = 12  # of the saved state
 
 
 class Bridge:
@@ -62,6 +64,7 @@ class Bridge:
         """Build the coach for `model`, once it has an environment."""
         self._all_is_taught = family_of(type(model)) == "value_based"
         foreign = is_sbx(type(model))
+        self._has_actor = family_of(type(model)) == "actor_critic" and not foreign
         if self.averaged is None and self._all_is_taught and not foreign:
             self.averaged = Averaged(AgentCallables(model).value_parameters)
         if model.env is None:
@@ -207,6 +210,23 @@ class Bridge:
         left = max(gradient_steps - self._replaced, 0)
         self._replaced -= gradient_steps - left
         return left
+
+    @contextmanager
+    def damped(self) -> Iterator[None]:
+        """Context of an actor-critic agent's own updates, of which the actor keeps the share 1 − weight of teaching.
+
+        A critic that has hardly learnt would undo what the actor is taught. The critic's own updates stay whole.
+        """
+        weight = self.coach.teaching_weight if self.attached and self._has_actor else 0.0
+        if weight == 0.0:
+            yield
+            return
+        actor = self.coach.pupil.parameters()
+        before = [parameter.detach().clone() for parameter in actor]
+        yield
+        with torch.no_grad():
+            for parameter, old in zip(actor, before, strict=True):
+                parameter.lerp_(old, weight)
 
     # -- state ------------------------------------------------------------------------------------------------------
 

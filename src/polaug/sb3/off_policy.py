@@ -90,12 +90,13 @@ class AugmentedOffPolicy(AugmentedAgent, _Host):
             return super().predict(observation, state, episode_start, deterministic)
 
     def train(self, gradient_steps: int, batch_size: int = 100) -> None:
-        """The agent's own updates, except those that teaching replaces."""
+        """The agent's own updates, except those that teaching replaces, and smaller ones of a taught actor."""
         if self._polaug is not None and self._polaug.attached:
             gradient_steps = self._polaug.due(gradient_steps)
             if not gradient_steps:
                 return
-        super().train(gradient_steps=gradient_steps, batch_size=batch_size)  # SBX's DQN has another order
+        with nullcontext() if self._polaug is None else self._polaug.damped():
+            super().train(gradient_steps=gradient_steps, batch_size=batch_size)  # SBX's DQN has another order
 
     def _best_action(self) -> NDArray[Any]:
         """The agent's actions without exploration noise."""

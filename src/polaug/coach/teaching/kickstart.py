@@ -1,8 +1,8 @@
 """`kickstart`: distils the guide's choice into the policy (Schmitt et al., 2018).
 
 The labels are soft: hard labels drive the entropy to zero, and the agent stops improving. Teaching also trains V(s) on
-the returns, because an untrained value estimate would undo what was taught. Actor-critic agents follow the guide only
-where the critic agrees (the Q filter of Nair et al., 2018).
+the returns, because an untrained value estimate would undo what was taught. Actor-critic agents have no such estimate:
+there the agent's own updates of the actor are smaller while it is taught.
 """
 
 from __future__ import annotations
@@ -64,21 +64,12 @@ class Kickstart(Distillation):
         mean, log_std = self.pupil.gaussian(states)
         square = (mean - targets).square()
         apart = square.mean().sqrt().clamp(max=1.0) / 2.0
-        if self.pupil.critic is not None:
-            return (self._agreed(states, mean, targets) * square).mean(), apart
         if log_std is None:
             return square.mean() + self._value_loss(past), apart
         # Cross-entropy from N(target, softness²), which also trains the standard deviation.
         softness = 2.0 * SMOOTHING
         loss = (0.5 * (square + softness**2) * torch.exp(-2.0 * log_std) + log_std).mean()
         return loss + self._value_loss(past), apart
-
-    def _agreed(self, states: Inputs, own: Tensor, targets: Tensor) -> Tensor:
-        """Where (n, 1) the critic values the guide's choice above the actor's `own`."""
-        assert self.pupil.critic is not None  # only called with a critic
-        with torch.no_grad():
-            guide, actor = (self.pupil.critic(states, a).min(dim=1).values for a in (targets, own))
-        return (guide > actor).float()[:, None]
 
     def _value_loss(self, past: Past | None) -> Tensor | float:
         """Distance of V to returns, in units of their spread."""
