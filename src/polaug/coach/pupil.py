@@ -62,8 +62,6 @@ class Pupil:
         Q (n, N) of all discrete actions.
     baseline : callable, optional
         V(s) of agents with a baseline.
-    critic : callable, optional
-        The k estimates (n, k) of Q(s, a) of actor-critic agents.
     shift : callable, optional
         Adds a number to all `values`.
     sync : callable
@@ -90,7 +88,6 @@ class Pupil:
     gaussian: Callable[[Inputs], tuple[Tensor, Tensor | None]] | None = None
     values: Callable[[Inputs], Tensor] | None = None
     baseline: Callable[[Inputs], Tensor] | None = None
-    critic: Callable[[Inputs, Tensor], Tensor] | None = None
     shift: Callable[[float], None] | None = None
     sync: Callable[[], None] = _nothing
     reward_scale: Callable[[], float] = _one

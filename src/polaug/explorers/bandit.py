@@ -92,9 +92,8 @@ def choose(
         arms[first].plays + arms[first].pending
     ) * (1.0 if costly else 0.2):
         return first
-    untried = [name for name, arm in arms.items() if arm.plays + arm.pending < (2 if name == first else 1)]
-    if untried:
-        return min(untried, key=lambda name: arms[name].plays + arms[name].pending)
+    if arms[first].plays + arms[first].pending < 2:
+        return first
     leader = best(arms, recent, options)
     falls_short = False
     if leader is not None and recent:
@@ -109,6 +108,7 @@ def choose(
         # An arm is due again when the data have grown 1.5, 2, 3, 5, … times since its last try, or not even that much.
         growth = 1.0 + 2.0 ** min(arm.plays - 2, 50)
         due = steps > (min(growth, options.retry) if falls_short else growth) * arm.last
+        due = due and (falls_short or arm.plays > 0)  # the leader is not left for an untried arm while it does well
         if due and not arm.pending:
             if _hopeless(name, arms, recent, options, predicted):
                 arm.last = steps

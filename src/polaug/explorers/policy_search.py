@@ -428,8 +428,8 @@ class PolicySearchExplorer(DynamicsExplorer):
 
     @property
     def expected_return(self) -> float | None:
-        """What the best policy may be expected to return; None before any was played."""
-        return max(self._record(policy) for policy in self._archive) if self._judged and self._archive else None
+        """What the best policy may be expected to return; None while there is none."""
+        return max(self._record(policy) for policy in self._archive) if self._archive else None
 
 
 def _normalised(theta: FloatArray) -> FloatArray:

@@ -142,10 +142,6 @@ def pupil_of(algorithm: str, module: Any, gamma: float, actions: Actions, tensor
     def baseline(states: Tensor) -> Tensor:
         return module.compute_values({Columns.OBS: states})  # type: ignore[no-any-return]
 
-    def critic(states: Tensor, taken: Tensor) -> Tensor:
-        batch = {Columns.OBS: states, Columns.ACTIONS: taken.float()}
-        return module.compute_q_values(batch).reshape(len(states), 1)  # type: ignore[no-any-return]
-
     def shift(by: float) -> None:
         head = module.vf if module.uses_dueling else module.af  # a number added to all advantages has no effect
         with torch.no_grad():
@@ -175,9 +171,7 @@ def pupil_of(algorithm: str, module: Any, gamma: float, actions: Actions, tensor
         categorical = module.num_atoms > 1
         return Pupil(values=values, shift=None if categorical else shift, sync=sync, **common)
     output: dict[str, Any] = {"log_probs": log_probs} if discrete else {"gaussian": gaussian}
-    if algorithm == "PPO":
-        return Pupil(baseline=baseline, **output, **common)
-    return Pupil(critic=None if discrete else critic, **output, **common)
+    return Pupil(baseline=baseline if algorithm == "PPO" else None, **output, **common)
 
 
 def best_actions(module: Any, batch: dict[str, Any]) -> NDArray[Any]:

@@ -60,7 +60,7 @@ class AgentCallables:
             box = isinstance(self._model.action_space, spaces.Box)
             output: dict[str, Any] = {"gaussian": self._gaussian} if box else {"log_probs": self._log_probs}
             return Pupil(parameters=self._policy_parameters, baseline=self._baseline, **output, **common)
-        return Pupil(parameters=self._actor_parameters, gaussian=self._actor_gaussian, critic=self._critics,
+        return Pupil(parameters=self._actor_parameters, gaussian=self._actor_gaussian,
                      sync=self._sync_actor, **common)  # fmt: skip
 
     def act(self, observations: Any) -> NDArray[Any]:
@@ -183,11 +183,6 @@ class AgentCallables:
 
     def _actor_gaussian(self, states: Tensor) -> tuple[Tensor, None]:
         return self._actor_mean(states), None
-
-    def _critics(self, states: Tensor, actions: Tensor) -> Tensor:
-        """(n, critics); TQC's quantiles are averaged."""
-        critics = self._model.critic(states, actions.float())
-        return torch.cat(critics, dim=1) if isinstance(critics, tuple) else critics.mean(dim=2)
 
 
 def _extent(space: spaces.Box) -> tuple[NDArray[Any], NDArray[Any]]:

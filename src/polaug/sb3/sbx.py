@@ -72,7 +72,7 @@ class Twin:
         }  # fmt: skip
         if self._state == "qf_state":
             return Pupil(values=self._network, shift=self._shift, **common)
-        return Pupil(gaussian=lambda states: (torch.tanh(self._network(states)), None), critic=self._critic, **common)
+        return Pupil(gaussian=lambda states: (torch.tanh(self._network(states)), None), **common)
 
     # -- weights ----------------------------------------------------------------------------------------------------
 
@@ -129,19 +129,6 @@ class Twin:
     def _shift(self, by: float) -> None:
         with torch.no_grad():
             self._linears[-1].bias.add_(by)
-
-    def _critic(self, states: Tensor, actions: Tensor) -> Tensor:
-        """(n, critics); TQC's quantiles are averaged."""
-        found = []
-        for name in ("qf_state", "qf1_state", "qf2_state"):  # the last two are TQC's
-            state = getattr(self._model.policy, name, None)
-            if state is not None:
-                stats = getattr(state, "batch_stats", None)
-                weights = state.params if stats is None else {"params": state.params, "batch_stats": stats}
-                noise = {"dropout": self._model.key}
-                values = np.array(state.apply_fn(weights, states.numpy(), actions.numpy(), rngs=noise))
-                found.append(values[..., 0].T if values.ndim == 3 else values.mean(axis=1, keepdims=True))
-        return torch.as_tensor(np.concatenate(found, axis=1))
 
 
 @torch.no_grad()

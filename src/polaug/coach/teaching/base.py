@@ -21,10 +21,8 @@ from polaug.errors import StateError
 from polaug.explorers import Explorer, Transitions
 from polaug.state import State, part, prefixed
 
-_LABELLED = 2_048  # states that are labelled in a teaching phase
-_KEPT = 2  # phases: two average labels that are a matter of taste, more would mix in those of a worse guide
-_LEAST = 0.1  # of the updates: an agent that agrees still follows a guide that changes
-_SENSITIVITY = 5.0  # from a disagreement of 0.18 on all updates are made: few wrong choices can end an episode
+_LABELLED = 2_048  # maximum number of states that are labelled before a teaching phase
+_KEPT = 4  # times as many labels are kept, which averages over changes of Q̂
 _MANY = 20  # with more actions fewer states are labelled, because Q̂ is computed for each action
 _RETURNS = 64  # states of finished episodes in a minibatch: a quarter of the labelled ones
 _CONTINUOUS = 0.3  # factor of the rate: actors of continuous actions would saturate at the full rate
@@ -132,8 +130,10 @@ class Distillation(Transfer):
         """The loss of a minibatch, and how far the agent is from the guide, 0 (agrees) to 1."""
 
     def teach(self, weight: float = 1.0) -> dict[str, float]:
-        """Label some of the states anew, then update."""
-        n = max(self.settings.teach_batch_size, _LABELLED * _MANY // max(_MANY, self.guide.actions.n_actions))
+        """Label some of the states, then update."""
+        updates = self._updates(weight)
+        states = min(updates * self.settings.teach_batch_size // 4, _LABELLED)
+        n = max(self.settings.teach_batch_size, states * _MANY // max(_MANY, self.guide.actions.n_actions))
         sample = self._memory.sample(n, self.rng)
         targets = None if sample is None else self._targets(sample)
         if sample is not None and targets is not None:
@@ -142,9 +142,8 @@ class Distillation(Transfer):
         return self.repeat(weight) | self._labels.statistics
 
     def _updates(self, weight: float) -> int:
-        """Number of updates: more if the agent disagrees with the guide."""
-        share = min(1.0, _LEAST + _SENSITIVITY * self._disagreement)
-        return max(1, round(weight * self.settings.teach_updates * share))
+        """Number of updates: proportional to the disagreement with the guide, at least a tenth."""
+        return max(1, round(weight * self.settings.teach_updates * min(1.0, 0.1 + 2.0 * self._disagreement)))
 
     def repeat(self, weight: float) -> dict[str, float]:
         """Updates without new labels."""

@@ -53,7 +53,7 @@ class Kickstart(Distillation):
         actions = self._labels.actions(observations)
         if actions is None:
             return None
-        bound = np.inf if self.pupil.critic is None else _BOUNDED
+        bound = _BOUNDED if self.pupil.family == "actor_critic" else np.inf
         return actions.clamp(-bound, bound)
 
     def _loss(self, states: Inputs, targets: Tensor, past: Past | None) -> tuple[Tensor, Tensor]:
