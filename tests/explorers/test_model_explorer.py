@@ -7,7 +7,8 @@ from tests.explorers.playing import made, play
 
 import polaug
 from polaug.explorers import plan as planned
-from polaug.explorers.dynamics import DynamicsOptions, fourier_features, predict
+from polaug.explorers.dynamics import DynamicsOptions, fourier_features
+from polaug.explorers.model_step import predict
 from polaug.explorers.record import Phase, Record, RecordOptions
 from polaug.features.kernels import cosines, exponentials, farthest_points, polynomial, polynomial_size
 

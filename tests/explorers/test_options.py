@@ -43,8 +43,9 @@ COSTS = {
 RULES = {
     "aggregation": {"_MOST_DIMENSIONS", "_MOST_ACTIONS"},
     "buffer": {"_ENOUGH", "_RARE", "_FAR"},
-    "dynamics": {"BEYOND", "_TRIED"},
+    "dynamics": {"_TRIED"},
     "model": {"_HOLD"},
+    "model_step": {"BEYOND"},
     "places": {"_ENOUGH", "_UNEXPLAINED", "_CHANCE"},
     "portfolio": {"_SEGMENT"},
     "replay": {"_MOST_REPLAYS"},
@@ -56,8 +57,8 @@ RULES = {
 }
 MODULES = [
     "aggregation", "bandit", "buffer", "deep_q", "dynamics", "experience", "interpolation", "memoryless", "model",
-    "network", "novelty", "places", "plan", "planning", "policy_search", "portfolio", "record", "replay", "returns",
-    "revisits", "rollout", "table", "tabular", "translations", "value_iteration", "whitening",
+    "model_step", "network", "novelty", "places", "plan", "planning", "policy_search", "portfolio", "record", "replay",
+    "returns", "revisits", "rollout", "table", "tabular", "translations", "value_iteration", "whitening",
 ]  # fmt: skip
 
 

@@ -65,7 +65,7 @@ def test_a_rollout_of_a_plan_goes_where_its_values_are_highest():
 
 
 def predicted(model, z, action):
-    from polaug.explorers.dynamics import predict
+    from polaug.explorers.model_step import predict
 
     following, reward, ends, last = predict(model, z[None])
     return following[0, action], reward[0, action], ends[0, action], last[0, action]

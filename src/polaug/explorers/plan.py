@@ -8,9 +8,9 @@ import numpy as np
 
 from polaug.compiled import compiled
 from polaug.explorers.base import FloatArray, IntArray
-from polaug.explorers.dynamics import BEYOND, Model, look_at, write_monomials
-from polaug.explorers.dynamics import step as model_step
 from polaug.explorers.interpolation import interpolated
+from polaug.explorers.model_step import BEYOND, Model, look_at, write_monomials
+from polaug.explorers.model_step import step as model_step
 from polaug.explorers.revisits import penalty_at
 from polaug.features.kernels import exponentials
 from polaug.snapshot import saved

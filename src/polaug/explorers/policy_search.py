@@ -17,14 +17,9 @@ from typing import Any
 import numpy as np
 
 from polaug.explorers.base import Batch, FloatArray, IntArray
-from polaug.explorers.dynamics import (
-    BEYOND,
-    DynamicsOptions,
-    Model,
-    Sample,
-    fourier_features,
-)
+from polaug.explorers.dynamics import DynamicsOptions, Sample, fourier_features
 from polaug.explorers.experience import DynamicsExplorer, settings
+from polaug.explorers.model_step import BEYOND, Model
 from polaug.explorers.rollout import linear_returns, linear_scores
 from polaug.explorers.threads import one_thread
 from polaug.features.kernels import farthest_points, polynomial_size

@@ -6,8 +6,8 @@ import numpy as np
 
 from polaug.compiled import compiled
 from polaug.explorers.base import FloatArray, IntArray
-from polaug.explorers.dynamics import BEYOND, Model, look, look_at, move
-from polaug.explorers.dynamics import step as model_step
+from polaug.explorers.model_step import BEYOND, Model, look, look_at, move
+from polaug.explorers.model_step import step as model_step
 from polaug.explorers.plan import Plan, in_units, look_ahead
 
 _FARTHEST = 3.0  # units of the range seen, in which states enter a policy

@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 
 from polaug.compiled import compiled
 from polaug.explorers.base import FloatArray, IntArray
-from polaug.explorers.dynamics import Dynamics, Model, Sample, predict
+from polaug.explorers.dynamics import Dynamics, Sample
 from polaug.explorers.interpolation import back_up_nodes, corners, grid_nodes, grid_shape, nearest
+from polaug.explorers.model_step import Model, predict
 from polaug.explorers.novelty import Novelty, novelties
 from polaug.explorers.plan import Bounds, Plan, values_at
 from polaug.explorers.record import Phase
