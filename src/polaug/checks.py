@@ -68,7 +68,7 @@ def choice(parameter: str, value: Any, valid: tuple[str, ...]) -> str:
 
 def per_dimension(parameter: str, value: Any, dimensions: int) -> list[Any]:
     """One number for all dimensions, or one for each, as a list; the numbers themselves are not checked."""
-    values = list(value) if isinstance(value, (Sequence, np.ndarray)) else [value] * dimensions
+    values = list(value) if isinstance(value, Sequence) or np.ndim(value) else [value] * dimensions
     if len(values) != dimensions:
         rule = f"must be one number, or one for each of the {dimensions} dimensions"
         raise invalid(parameter, rule, value, f"Pass a number or a sequence of {dimensions} numbers.")

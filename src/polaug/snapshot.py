@@ -65,13 +65,13 @@ def snapshot(owner: object, *without: str) -> State:
     return writer.arrays | {_TEXT: np.array(text)}
 
 
-def restore(owner: object, state: Mapping[str, NDArray[Any]]) -> None:
-    """Fill `owner`, which was built with the same settings, from `snapshot`."""
+def restore(owner: object, state: Mapping[str, NDArray[Any]], *without: str) -> None:
+    """Fill `owner`, which was built with the same settings, from `snapshot` with the same `without`."""
     try:
         tree = json.loads(str(state[_TEXT]))
         if not isinstance(tree, list) or tree[:3] != ["object", 0, type(owner).__name__]:
             raise StateError(f"state: it is not that of a {type(owner).__name__}. The state is damaged.")
-        _Reader(state).value(tree, owner)
+        _Reader(state, without).value(tree, owner)
     except RecursionError as fault:
         raise StateError("state: its structure is nested too deeply. The state is damaged.") from fault
 
@@ -146,8 +146,8 @@ class _Writer:
 class _Reader:
     """One walk through a tree; `now` is what is in this place of the object that is filled."""
 
-    def __init__(self, state: Mapping[str, NDArray[Any]]) -> None:
-        self._arrays = state
+    def __init__(self, state: Mapping[str, NDArray[Any]], without: tuple[str, ...]) -> None:
+        self._arrays, self._without = state, without
         self._met: dict[int, Any] = {}
 
     def value(self, tree: Any, now: Any = None) -> Any:
@@ -182,7 +182,7 @@ class _Reader:
     def _object(self, number: int, name: str, own: dict[str, Any], now: Any) -> Any:
         cls = type(now) if type(now).__name__ == name else _CLASSES[name]
         known = set(_attributes(cls))
-        if not set(own) <= known or (number and set(own) != known):  # the owner's caller may keep some for itself
+        if set(own) != (known if number else known - set(self._without)):
             raise StateError(f"state: {name} has other attributes than those saved. Save it again.")
         if issubclass(cls, tuple):
             self._met[number] = cls(**{key: self.value(tree) for key, tree in own.items()})

@@ -304,8 +304,8 @@ def test_thousands_of_episodes_are_no_more_than_a_few():
     assert chosen == "model"
 
 
-def bandit(model, search, phase=Phase.IMPROVING, steps=1000, predicted=lambda name: None, costly=False):
-    arms = {name: Arm(len(r), 0, 900 if r else 0, [900] * len(r), list(r))
+def bandit(model, search, phase=Phase.IMPROVING, steps=1000, predicted=lambda name: None, costly=False, pending=0):
+    arms = {name: Arm(len(r), pending if name == "model" else 0, 900 if r else 0, [900] * len(r), list(r))
             for name, r in (("model", model), ("policy_search", search))}  # fmt: skip
     return choose(arms, [*model, *search], steps, phase, costly, BanditOptions(), predicted)
 
@@ -326,6 +326,8 @@ def test_an_arm_is_first_tried_while_the_leader_falls_short_and_only_if_rollouts
     assert bandit([1.0, 5.0], []) == "policy_search"
     assert bandit([1.0, 5.0], [], predicted=lambda name: 0.0) == "model"
     assert bandit([1.0], []) == "model"  # which begins
+    assert bandit([5.0, 5.0], []) == "model"
+    assert bandit([5.0], [], pending=3, predicted=lambda name: -1e9) == "model"
 
 
 def test_the_model_plays_alone_while_rewards_tell_nothing_and_mostly_until_something_is_found():

@@ -179,20 +179,47 @@ def test_how_long_observations_may_be_is_an_option():
     assert after_random_steps(seed=0, dimensions=8, plan_up_to=8).statistics()["stored"] == 600.0
 
 
-def test_networks_are_saved_and_restored_exactly():
+def test_networks_are_saved_and_learn_on_exactly_where_they_were():
     one, other = after_random_steps(seed=0, dimensions=8), after_random_steps(steps=0, seed=3, dimensions=8)
     other.load_state_dict(one.state_dict())
-    states = np.random.default_rng(5).normal(size=(50, 8))
+    states = np.random.default_rng(5).normal(size=(120, 8))
+    taken = [play_randomly(explorer, states) for explorer in (one, other)]
+    assert taken[0] == taken[1]
     assert np.array_equal(one.q_values(states), other.q_values(states))
-    assert [one.act(states[[k]])[0] for k in range(50)] == [other.act(states[[k]])[0] for k in range(50)]
+
+
+@pytest.mark.parametrize("at", [5, 31, 100])
+def test_a_reset_does_not_decide_what_plays(at):
+    explorer = make_explorer("portfolio", spaces.Box(-np.inf, np.inf, (8,), np.float64), spaces.Discrete(4), seed=0)
+    states = np.random.default_rng(0).normal(size=(700, 8))
+    play_randomly(explorer, states[:at])
+    explorer.reset()
+    play_randomly(explorer, states[at:])
+    assert explorer.statistics()["updates"] > 0
+
+
+def test_what_recurs_after_all_goes_to_a_table_from_networks_too():
+    explorer = after_random_steps(seed=0, dimensions=8)
+    play_randomly(explorer, np.tile(np.random.default_rng(1).normal(size=(5, 8)), (200, 1)), length=5)
+    assert explorer.statistics()["recurs"] == 1.0
+
+
+def test_options_of_the_networks_reach_them():
+    assert after_random_steps(seed=0, dimensions=8, deep_q={"warm_up": 590}).statistics()["updates"] == 10.0
 
 
 def after_random_steps(*, seed, dimensions, steps=600, sparse=False, **options):
     space = spaces.Box(-np.inf, np.inf, (dimensions,), np.float64)
     explorer = make_explorer("portfolio", space, spaces.Discrete(4), seed=seed, **options)
-    rng = np.random.default_rng(seed)
-    states = rng.normal(size=(steps + 1, dimensions))
+    play_randomly(explorer, np.random.default_rng(seed).normal(size=(steps + 1, dimensions)), sparse=sparse)
+    return explorer
+
+
+def play_randomly(explorer, states, *, sparse=False, length=50):
+    taken = []
     for t, (before, after) in enumerate(pairwise(states)):
         action, reward = explorer.act(before[None]), round(after[0]) if sparse else after[0]
-        explorer.observe(Transitions(before[None], action, [reward], after[None], [t % 50 == 49], [False]))
-    return explorer
+        ended = [t % length == length - 1]
+        explorer.observe(Transitions(before[None], action, [reward], after[None], ended, [False]))
+        taken.append(int(action[0]))
+    return taken

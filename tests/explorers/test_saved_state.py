@@ -70,6 +70,12 @@ def without_the_first_attribute_of_a_part(text):
     return json.dumps(tree)
 
 
+def without_the_last_attribute(text):
+    tree = json.loads(text)
+    tree[3].popitem()
+    return json.dumps(tree)
+
+
 @pytest.mark.parametrize("name", ["model", "tabular"])
 @pytest.mark.parametrize(
     "forged",
@@ -79,6 +85,7 @@ def without_the_first_attribute_of_a_part(text):
         lambda text: "5",
         lambda text: json.dumps(["object", 0, "Returns", {}]),
         without_the_first_attribute_of_a_part,
+        without_the_last_attribute,
     ],
 )
 def test_a_forged_structure_with_right_checksums_is_refused_and_changes_nothing(name, forged):

@@ -107,9 +107,10 @@ def choose(
         worth += options.prior if name == first else 0.0
         # An arm is due again when the data have grown 1.5, 2, 3, 5, … times since its last try, or not even that much.
         growth = 1.0 + 2.0 ** min(arm.plays - 2, 50)
-        due = steps > (min(growth, options.retry) if falls_short else growth) * arm.last
-        due = due and (falls_short or arm.plays > 0)  # the leader is not left for an untried arm while it does well
-        if due and not arm.pending:
+        due = steps > (min(growth, options.retry) if falls_short else growth) * arm.last and not arm.pending
+        if name != first and not arm.plays and not (due and falls_short):
+            continue  # the leader is not left for an untried arm while it does well
+        if due:
             if _hopeless(name, arms, recent, options, predicted):
                 arm.last = steps
                 continue

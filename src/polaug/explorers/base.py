@@ -325,7 +325,7 @@ class Explorer(ABC):
 
     def _load(self, state: State) -> None:
         """Take over `_state`."""
-        restore(self, state)
+        restore(self, state, "steps", "_rng")
 
     # -- checks -----------------------------------------------------------------------------------------------------
 

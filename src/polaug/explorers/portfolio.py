@@ -30,7 +30,7 @@ from polaug.errors import invalid, unknown
 from polaug.explorers.aggregation import Aggregation, AggregationOptions
 from polaug.explorers.bandit import Arm, BanditOptions, are_failing, best, choose
 from polaug.explorers.base import Batch, BoolArray, FloatArray, IntArray, Transitions
-from polaug.explorers.deep_q import DeepQExplorer
+from polaug.explorers.deep_q import DeepQExplorer, DeepQOptions
 from polaug.explorers.experience import DynamicsExplorer, settings
 from polaug.explorers.model import ModelExplorer
 from polaug.explorers.policy_search import PolicySearchExplorer, SearchOptions
@@ -66,8 +66,8 @@ class Segment:
 
 
 @saved(
-    "_model", "_search", "_reserve", "_recurrence", "_table", "_networks", "_past_rows", "_kept", "_called", "_own",
-    "_turn", "_arms", "_segments", "_recent", "played",
+    "_model", "_search", "_reserve", "_recurrence", "_table", "_networks", "_rewards", "_past_rows", "_kept",
+    "_called", "_own", "_turn", "_arms", "_segments", "_recent", "played",
 )  # fmt: skip
 class PortfolioExplorer(DynamicsExplorer):
     """Several explorers in one, without settings per environment.
@@ -80,9 +80,9 @@ class PortfolioExplorer(DynamicsExplorer):
         dimensions or nine actions, and where categories are among the observations.
     plan_up_to
         Largest number of numbers in an observation for which the arms plan if rewards do not repeat.
-    bandit, plan, search, aggregation, tabular
-        `BanditOptions`, `PlanOptions`, `SearchOptions`, `AggregationOptions`, `TabularOptions`, or dicts of some of
-        their fields.
+    bandit, plan, search, aggregation, tabular, deep_q
+        `BanditOptions`, `PlanOptions`, `SearchOptions`, `AggregationOptions`, `TabularOptions`, `DeepQOptions`, or
+        dicts of some of their fields.
     **common
         See `DynamicsExplorer`.
     """
@@ -99,6 +99,7 @@ class PortfolioExplorer(DynamicsExplorer):
         search: SearchOptions | Mapping[str, Any] | None = None,
         aggregation: AggregationOptions | Mapping[str, Any] | None = None,
         tabular: TabularOptions | Mapping[str, Any] | None = None,
+        deep_q: DeepQOptions | Mapping[str, Any] | None = None,
         **common: Any,
     ) -> None:
         super().__init__(observation_space, action_space, **common)
@@ -113,6 +114,8 @@ class PortfolioExplorer(DynamicsExplorer):
         self._longest_planned = whole("plan_up_to", plan_up_to, 1)
         self._table: TabularExplorer | None = self._new_table(self._seed)
         self._networks: DeepQExplorer | None = None
+        self._deep_q = settings("deep_q", deep_q, DeepQOptions)
+        self._rewards: list[float] = []  # the first ones
         self._past: deque[Batch] = deque()  # batches that the arms have not seen, because the table plays
         self._kept = 0  # steps in there
         self._model = ModelExplorer(
@@ -157,7 +160,9 @@ class PortfolioExplorer(DynamicsExplorer):
 
     def _new_networks(self) -> DeepQExplorer:
         own = subseed(self._seed, "arm", "deep_q")
-        return DeepQExplorer(self._state_space, self.action_space, seed=own, gamma=self.experience.gamma)
+        return DeepQExplorer(
+            self._state_space, self.action_space, seed=own, gamma=self.experience.gamma, deep_q=self._deep_q
+        )
 
     # -- acting -----------------------------------------------------------------------------------------------------
 
@@ -262,10 +267,12 @@ class PortfolioExplorer(DynamicsExplorer):
         at = 0
         while at < len(batch):
             rest = batch.rows(slice(at, None))
-            rows = self._learn_on(rest.rows(slice(self._quiet(rest, n))), n)
+            quiet, start = self._quiet(rest, n), self.steps
+            self.steps += max(quiet, n)  # before: what Ctrl-C interrupts must not be learnt again
+            rows = self._learn_on(rest.rows(slice(quiet)), n)
             if not rows:
                 self._learn(rest.rows(slice(n)))
-            self.steps += rows or n
+            self.steps = start + (rows or n)
             at += rows or n
 
     def _quiet(self, batch: Batch, n: int) -> int:
@@ -300,9 +307,6 @@ class PortfolioExplorer(DynamicsExplorer):
         return rows
 
     def _learn(self, batch: Batch) -> None:
-        if self._networks is not None:
-            self._learn_alone(self._networks, batch)
-            return
         countable = self._recurrence.in_first_episode and (
             self._flatten.encoded or bool((batch.next_flat == np.rint(batch.next_flat)).all())
         )
@@ -311,11 +315,18 @@ class PortfolioExplorer(DynamicsExplorer):
 
     def _learn_known(self, batch: Batch, recurs: bool) -> None:
         """Learn, once it is known whether observations repeat exactly."""
-        if self._table is None:
-            self._table = self._new_table(int(self._rng.integers(2**31))) if recurs else None
+        alone = self._alone
+        if self._table is None and recurs:
+            self._table, self._networks = self._new_table(int(self._rng.integers(2**31))), None
+        if alone is None:
             self._learn_numbers(batch)
             return
-        self._learn_alone(self._table, batch)
+        for environment in np.flatnonzero(batch.ended).tolist():
+            self.played[environment] = "deep_q" if isinstance(alone, DeepQExplorer) else "tabular"
+        self._learn_alone(alone, batch)
+        if isinstance(alone, DeepQExplorer):
+            return
+        self._rewards = [*self._rewards, *batch.rewards.tolist()][: self._recurrence.window]
         self._past.append(batch)
         self._kept += len(batch)
         while self._kept > self.experience.buffer.capacity:
@@ -334,13 +345,10 @@ class PortfolioExplorer(DynamicsExplorer):
     def _learn_alone(self, explorer: TabularExplorer | DeepQExplorer, batch: Batch) -> None:
         explorer._learn(batch)
         explorer.steps += len(batch)
-        for environment in np.flatnonzero(batch.ended).tolist():
-            self.played[environment] = "tabular" if explorer is self._table else "deep_q"
 
     def _rewards_vary(self) -> bool:
-        """Whether hardly any reward was seen twice: each step is rewarded for what it achieved."""
-        rewards = np.concatenate([batch.rewards for batch in self._past])
-        return not recur(len(rewards) - len(np.unique(rewards)), len(rewards), True)
+        """Whether fewer than 10% of the first rewards had been seen before."""
+        return not recur(len(self._rewards) - len(set(self._rewards)), len(self._rewards), True)
 
     def _learn_hindsight(self, batch: Batch) -> None:
         if self._alone is None:
@@ -451,7 +459,9 @@ class PortfolioExplorer(DynamicsExplorer):
     # -- state ------------------------------------------------------------------------------------------------------
 
     def _load(self, state: State) -> None:
-        self._table, self._networks = self._table or self._new_table(0), self._networks or self._new_networks()
+        self._table = self._table or self._new_table(0)
+        if any(key.startswith("_networks.") for key in state):
+            self._networks = self._networks or self._new_networks()
         super()._load(state)
 
     @property

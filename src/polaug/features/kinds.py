@@ -55,7 +55,7 @@ class Recurrence:
     """
 
     def __init__(self, window: int = 64, memory: int = 20_000) -> None:
-        self._window, self._memory = window, memory
+        self.window, self._memory = window, memory
         self._seen: dict[int, int] = {}  # the episode in which each was first seen
         self._recent: deque[bool] = deque()
         self._returned = 0  # of these
@@ -87,7 +87,7 @@ class Recurrence:
                 self._episodes[i] = self._begun
                 self._begun += 1
         self._looked_at += len(new)
-        window = max(self._window, min(self._looked_at, self._memory) // 4)
+        window = max(self.window, min(self._looked_at, self._memory) // 4)
         while len(self._recent) > window:
             self._returned -= self._recent.popleft()
         while len(self._seen) > self._memory:

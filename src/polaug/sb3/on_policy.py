@@ -44,7 +44,7 @@ class SelectiveBuffer(_Buffer):
         super().add(*args, **kwargs)
 
     def complete(self) -> None:
-        """Fill in what was left out of the steps that the agent did not drive; while it collects, the agent does."""
+        """Fill in values and log-probabilities that were left out. The agent replaces this method while it collects."""
 
     def compute_returns_and_advantage(self, last_values: torch.Tensor, dones: NDArray[Any]) -> None:
         """As the parent's. Where the driver changes within an episode, V stands for the steps of the next driver."""
@@ -125,19 +125,19 @@ class AugmentedOnPolicy(AugmentedAgent, _Host):
         """
         assert self._polaug is not None
         buffer: Any = self._selective
-        taught = self._polaug.taught != taught_before
-        if not (taught or buffer.driven.any()):
+        driven = buffer.driven.reshape(-1)
+        rows = driven | (self._polaug.taught != taught_before)
+        if not rows.any():
             return
-        seen, actions = _rows(buffer.observations), _rows(buffer.actions).astype(np.float32)  # as the buffer's samples
-        actions = torch.as_tensor(actions, device=self.device)
+        actions = torch.as_tensor(_rows(buffer.actions, rows).astype(np.float32), device=self.device)
         if isinstance(self.action_space, spaces.Discrete):
             actions = actions.long().flatten()
-        masks = {"action_masks": _rows(buffer.action_masks)} if hasattr(buffer, "action_masks") else {}
+        masks = {"action_masks": _rows(buffer.action_masks, rows)} if hasattr(buffer, "action_masks") else {}
+        seen = obs_as_tensor(_rows(buffer.observations, rows), self.device)
         with torch.no_grad():
-            values, log_probs, _ = self.policy.evaluate_actions(obs_as_tensor(seen, self.device), actions, **masks)
-        for name, new, rows in (("values", values, buffer.driven | taught), ("log_probs", log_probs, buffer.driven)):
-            stored = getattr(buffer, name)
-            setattr(buffer, name, np.where(rows, new.cpu().numpy().reshape(stored.shape), stored))
+            values, log_probs, _ = self.policy.evaluate_actions(seen, actions, **masks)
+        buffer.values.reshape(-1)[rows] = values.cpu().numpy().reshape(-1)
+        buffer.log_probs.reshape(-1)[driven] = log_probs.cpu().numpy().reshape(-1)[driven[rows]]
 
     def _forward(self, forward: Any, observations: torch.Tensor, deterministic: bool = False, **masks: Any) -> Any:
         bridge = self._polaug
@@ -175,11 +175,11 @@ class AugmentedOnPolicy(AugmentedAgent, _Host):
         super().train()
 
 
-def _rows(stored: Any) -> Any:
-    """(T, n, ...) as (T n, ...)."""
+def _rows(stored: Any, which: NDArray[np.bool_]) -> Any:
+    """Some of the T · n rows of (T, n, ...)."""
     if isinstance(stored, dict):
-        return {key: _rows(part) for key, part in stored.items()}
-    return stored.reshape(-1, *stored.shape[2:])
+        return {key: _rows(part, which) for key, part in stored.items()}
+    return stored.reshape(-1, *stored.shape[2:])[which]
 
 
 def _replaced(actions: torch.Tensor | None, rows: NDArray[np.bool_], others: torch.Tensor) -> torch.Tensor:

@@ -105,13 +105,16 @@ def _context() -> Any:
 @contextlib.contextmanager
 def environment_variables(values: dict[str, str]) -> Iterator[None]:
     """Set for this process and its children, until the block ends."""
-    before = dict(os.environ)
+    before = {name: os.environ.get(name) for name in values}
     os.environ |= values
     try:
         yield
     finally:
-        os.environ.clear()
-        os.environ.update(before)
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 
 The labels are soft: hard labels drive the entropy to zero, and the agent stops improving. Teaching also trains V(s) on
 the returns, because an untrained value estimate would undo what was taught. Actor-critic agents have no such estimate:
-there the agent's own updates of the actor are smaller while it is taught.
+Stable-Baselines3's own updates of the actor are smaller while it is taught.
 """
 
 from __future__ import annotations
