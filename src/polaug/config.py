@@ -114,8 +114,9 @@ class Augmentation:
         if isinstance(given, str):
             return cls(explorer=given)
         if not isinstance(given, Mapping):
-            raise invalid("augmentation", "must be a polaug.Augmentation, a dict of its fields, an explorer's name or "
-                          "None", given, "Pass for example polaug.Augmentation().")  # fmt: skip
+            rule = "must be a polaug.Augmentation, a dict of its fields, an explorer's name or None"
+            remedy = "Pass for example polaug.Augmentation(), or None for the plain agent."
+            raise invalid("augmentation", rule, given, remedy)
         valid = [f.name for f in dataclasses.fields(cls)]
         for name in given:
             if name not in valid:

@@ -284,3 +284,9 @@ def test_an_explorer_class_gets_the_options():
             pass
 
     assert guide_of(Own, explorer_options={"colour": "red"}).colour == "red"
+
+
+@pytest.mark.parametrize("guide", ["expert.zip", PPO])
+def test_a_file_or_a_class_is_refused_as_a_guide_with_the_way_to_load_it(guide):
+    with pytest.raises(InvalidInputError, match=r"guide: must be .*PPO\.load"):
+        guide_of(guide)

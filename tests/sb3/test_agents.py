@@ -309,3 +309,14 @@ def test_images_need_no_features_and_which_transfers_suit_is_said(corridor):
     for cls, wrong, suits in ((PPO, "distil", "kickstart"), (DQN, "kickstart", "distil")):
         with pytest.raises(InvalidInputError, match=f"can be taught by .*{suits}.*, got '{wrong}'"):
             augment(cls)("MlpPolicy", corridor(), augmentation=Augmentation(transfer=wrong), device="cpu")
+
+
+def test_settings_of_the_augmentation_are_not_parameters_of_the_agent():
+    with pytest.raises(InvalidInputError, match=r'guide: is a setting of the augmentation.*augmentation=\{"guide"'):
+        augment(PPO)("MlpPolicy", "CartPole-v1", guide="model")
+
+
+def test_the_explorer_has_learnt_every_step_when_learn_returns():
+    model = augment(PPO)("MlpPolicy", "CartPole-v1", n_steps=64, seed=0)
+    model.learn(640)
+    assert model.explorer.steps == model.num_timesteps

@@ -51,7 +51,7 @@ def test_the_explorer_sees_raw_transitions_of_either_actor(cls, continuous, norm
     model = augment(cls)("MlpPolicy", env, augmentation=settings, **options, **small()).learn(256)
     bridge = model._polaug
     assert 0 < bridge.coach.guide_steps < bridge.coach.steps
-    bridge.coach._catch_up()
+    bridge.coach.catch_up()
     seen = bridge.explorer.seen
     assert len(seen) == len(tapes[0].rows) == 128
     truncations = 0
@@ -291,7 +291,7 @@ class Jump(gym.Env):
 def test_last_observations_are_those_before_vecnormalize_clips_them(cls, options, guide):
     env = VecNormalize(DummyVecEnv([Jump, Jump]))
     model = augment(cls)("MlpPolicy", env, augmentation=Augmentation(guide), **options, **small()).learn(256)
-    model._polaug.coach._catch_up()
+    model._polaug.coach.catch_up()
     last = [batch.next_flat[batch.terminated] for batch in model.explorer.seen if batch.terminated.any()]
     assert len(last) > 3
     assert (np.concatenate(last) == 1000.0).all()
@@ -321,7 +321,7 @@ def test_images_below_vecnormalize_are_seen_as_they_are(guide):
     options = {"features": lambda images: np.asarray(images, float)[:, :2, 0, 0]}
     settings = Augmentation(guide, explorer_options=options, teach_updates=1)
     model = augment(PPO)("CnnPolicy", env, n_steps=32, device="cpu", seed=0, augmentation=settings).learn(64)
-    model._polaug.coach._catch_up()
+    model._polaug.coach.catch_up()
     for batch in model.explorer.seen:
         np.testing.assert_array_equal(batch.next_flat, batch.flat + 1)
         np.testing.assert_array_equal(batch.terminated, batch.next_flat[:, 0] == 10)

@@ -56,7 +56,7 @@ def test_learning_again_goes_on(corridor, guide):
     assert model.num_timesteps == model._polaug.coach.steps == 256
     model.learn(64)
     assert model.num_timesteps == 64
-    model._polaug.coach._catch_up()
+    model._polaug.coach.catch_up()
     assert model._polaug.explorer.steps == 320
 
 
@@ -151,7 +151,7 @@ def test_what_a_failing_explorer_has_not_taken_in_stays_in_the_queue(corridor, g
     assert model.explorer.steps == 250
     assert len(model._polaug.coach._queue) == 250  # five hundred are shown at a time
     model.explorer._break_at = None  # mended
-    model._polaug.coach._catch_up()
+    model._polaug.coach.catch_up()
     assert model.explorer.steps == 500
 
 

@@ -105,7 +105,7 @@ Explorers: TypeAlias = Annotated[
     str, flag("Explorers, separated by commas.", "NAME[,NAME]", "--explorer", autocompletion=_offer(lambda: EXPLORERS))
 ]
 Seeds: TypeAlias = Annotated[int, whole("Number of seeds.")]
-Seed: TypeAlias = Annotated[int, whole("Seed, or the first of several seeds.")]
+Seed: TypeAlias = Annotated[int, whole("Seed; where there are several runs, that of the first.")]
 Out: TypeAlias = Annotated[Path, flag("Folder for the results.", "DIR")]
 
 

@@ -111,7 +111,7 @@ class Coach:
         kept = kept or {}
         before = {env: (self.drivers[old], self.evaluating[old], self._totals[old], self._lengths[old])
                   for env, old in kept.items()}  # fmt: skip
-        self._catch_up()
+        self.catch_up()
         self._guarded("reset", self.guide.reset)
         self.transfer.restart()
         self.drivers, self.evaluating = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
@@ -151,7 +151,7 @@ class Coach:
 
     def guide_actions(self, observations: Any, masks: Any = None) -> NDArray[Any]:
         """The guide's actions for all environments. They are executed only where the guide drives."""
-        self._catch_up()
+        self.catch_up()
         if len(self.drivers) > 1:
             self._guarded("drive_only", lambda: self.guide.drive_only(self.drivers.copy()))
         return self._guarded("act", lambda: self.guide.act(observations, masks))
@@ -195,19 +195,19 @@ class Coach:
         if self._tau_q is not None and self.steps >= self._tau_q and not self.guide.pays:
             return
         if self.guide.pays or self.drivers.any():
-            self._catch_up()
+            self.catch_up()
             self._guarded("observe", lambda: self.guide.observe(transitions))
             return
         self._queue.append(_copied(transitions))
         if len(self._queue) >= _LONGEST_QUEUE:
-            self._catch_up()
+            self.catch_up()
 
     def observe_hindsight(self, episode: Transitions) -> None:
         """Let the guide learn from an episode whose goal was replaced by what it reached; its rows are the steps."""
         if self._tau_q is None or self.steps < self._tau_q:
             self._guarded("observe_hindsight", lambda: self.guide.observe_hindsight(episode))
 
-    def _catch_up(self) -> None:
+    def catch_up(self) -> None:
         """Let the guide learn from the queued steps of the agent."""
         if self._queue:
             queue, self._queue, before = self._queue, [], self.guide.steps
@@ -236,7 +236,7 @@ class Coach:
     def teach(self) -> dict[str, float]:
         """Teach now and return scalars to log. Nothing else in the coach changes the agent's parameters."""
         self._since_teaching = 0
-        self._catch_up()
+        self.catch_up()
         weight = self.decision.teaching
         if weight > 0.0:
             self._log = self._guarded("teach", lambda: self.transfer.teach(weight))

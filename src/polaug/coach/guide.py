@@ -267,7 +267,11 @@ def _guide(given: Any, observation_space: Any, action_space: Any, seed: int, set
                 raise invalid("guide", f"its {name} space must be the environment's {shown(wanted)}", own,
                               "Build it with the spaces of this environment.")  # fmt: skip
         return given
-    if isinstance(given, str) or (inspect.isclass(given) and issubclass(given, Explorer)):
+    a_class = inspect.isclass(given) and not issubclass(given, Explorer)
+    if a_class or (isinstance(given, str) and given.endswith(".zip")):
+        raise invalid("guide", "must be an object that acts, or an explorer's name", given,
+                      'Pass a loaded policy: guide=PPO.load("expert.zip").')  # fmt: skip
+    if isinstance(given, str) or inspect.isclass(given):
         return _explorer(given, *spaces, seed, settings)
     recorded = _demonstrations(given)
     if recorded is not None:

@@ -43,8 +43,8 @@ METHODS: dict[str, type[Explorer]] = {
     "tabular": TabularExplorer,
 }
 
-ALIASES = {"committee": "portfolio"}
-"""Former names, which `make_explorer` still takes."""
+ALIASES = {"committee": "portfolio", "pa": "portfolio"}
+"""Other names that `make_explorer` takes: a former one, and that of the default in names of methods (`ppo+pa`)."""
 
 
 def explorers() -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import io
 import warnings
@@ -17,7 +18,7 @@ from stable_baselines3.common.torch_layers import CombinedExtractor, FlattenExtr
 
 from polaug.coach.teaching import transfer_class
 from polaug.config import Augmentation
-from polaug.errors import StateError
+from polaug.errors import StateError, invalid
 from polaug.explorers import Explorer
 from polaug.sb3 import saving
 from polaug.sb3.bridge import Bridge
@@ -61,11 +62,19 @@ class AugmentedAgent(_Host):
         self._polaug = None if augmentation is None else Bridge(Augmentation.of(augmentation))
         self._n_steps_are_ours = False
         if self._polaug is not None:
+            self._check_names(kwargs)
             check_environment(args[1] if len(args) > 1 else kwargs.get("env"))
             kwargs = self._with_n_step(args, kwargs)
             kwargs = self._with_standardised_inputs(args, kwargs)
             self._guide_episodes: deque[dict[str, Any]] = deque(maxlen=kwargs.get("stats_window_size", 100))
         super().__init__(*args, **kwargs)
+
+    def _check_names(self, kwargs: dict[str, Any]) -> None:
+        """Raise an error for a setting of the augmentation among the agent's own parameters."""
+        settings = {field.name for field in dataclasses.fields(Augmentation)}
+        for name in settings & set(kwargs) - set(inspect.signature(super().__init__).parameters):
+            raise invalid(name, "is a setting of the augmentation, not of the agent", kwargs[name],
+                          f'Pass augmentation={{"{name}": …}}.')  # fmt: skip
 
     def _extractor(self, policy: Any) -> Any:
         """The default features extractor of a policy or of its name."""
@@ -156,6 +165,8 @@ class AugmentedAgent(_Host):
         result = learn(*bound.args, **bound.kwargs)
         if self.num_timesteps > trained:
             self._polaug.check_seen(seen)
+        if self._polaug.attached:
+            self._polaug.coach.catch_up()
         return result
 
     def _update_info_buffer(self, infos: list[dict[str, Any]], dones: Any = None) -> None:
