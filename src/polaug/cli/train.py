@@ -185,7 +185,8 @@ def _print_summary(result: Run, before: bool) -> None:
         report = f"No report: {fault}"
     steps, episodes = counted(done["steps"], "step"), counted(done["episodes"], "episode")
     guided = f", {done['explorer_share']:.0%} of the steps by the guide" if done["explorer_share"] else ""
-    took = duration(done["seconds"])
+    compiled = done["compile_seconds"]
+    took = duration(done["seconds"]) + (f" and {duration(compiled)} to compile, once" if compiled >= 1.0 else "")
     print(f"{result.task}, {result.method}, seed {result.seed}: {steps} in {took}, {episodes}{guided}")
     if before:
         print("this run was already finished and is not repeated. Use another --seed or --out for a new run.")
