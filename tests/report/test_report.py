@@ -476,3 +476,12 @@ def test_plotly_comes_with_its_licence():
 def test_scripts_stay_readable():
     for path in files("polaug.report").joinpath("assets").iterdir():
         assert len(path.read_text().splitlines()) < 250
+
+
+@pytest.mark.parametrize(("base", "width"), [(0.0, 1.0), (47.6, 0.25), (1e6, 1.0), (-3.0, 1e-4)])
+def test_maps_show_small_differences_of_large_values(base, width):
+    values = base + width * np.random.default_rng(0).random((1, 4, 4))
+    maps = {"steps": np.array([1]), "visits": np.ones((1, 4, 4), int), "observed": values, "median": np.zeros(2),
+            "edges": np.zeros((2, 5)), "dimensions": np.array([0, 1])}  # fmt: skip
+    drawn = np.array(pack(maps)["layers"]["observed"]["cells"])
+    assert np.abs(drawn - values.transpose(0, 2, 1)).max() <= width / 254

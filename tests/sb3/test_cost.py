@@ -25,8 +25,8 @@ def test_the_agents_steps_reach_the_explorer_in_bulk(corridor, guide):
     explorer.observe_past = lambda steps: calls.append(len(steps)) or plain(steps)
     agent.learn(1200)
     assert calls
-    assert min(calls) >= 500
-    assert explorer.steps + len(agent._polaug.coach._queue) == 1200
+    assert min(calls[:-1]) >= 500  # the last ones when `learn` returns
+    assert explorer.steps == 1200
     driven = agent._polaug.coach.guide_steps
     assert len(explorer.seen) >= driven
     # In the order in which they happened: each observation is the one that the step before led to.

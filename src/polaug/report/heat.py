@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,10 @@ def _cells(values: NDArray[Any]) -> Any:
     """Rows of cells (snapshots, y, x) of a map (snapshots, x, y); whole numbers as they are, −1 is "not known"."""
     turned = values.transpose(0, 2, 1)
     if turned.dtype.kind == "f":
-        return short(turned, 4)
+        low, high = _span([turned])
+        # Four digits of the differences: values may be large and close to each other.
+        magnitudes = math.log10(max(abs(low), abs(high), high - low) / (high - low))
+        return short(turned, 4 + round(magnitudes))
     cells = turned.astype(object)
     cells[turned < 0] = None
     return cells.tolist()
